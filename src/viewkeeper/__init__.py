@@ -1,0 +1,1 @@
+"""viewkeeper keeps materialized views exactly right while their data changes."""

@@ -1,0 +1,1 @@
+"""One evaluator, two engines: core programs in, rows out."""

@@ -1,0 +1,261 @@
+"""SQLite as an engine: in process, indexed, durable where the caller's connection is.
+
+A relation is a table of stored values with an index that makes its rows unique. New rows are appended, so a delta is a range of
+row numbers and needs no copy.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from viewkeeper.engines.interface import Derivation
+from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.order import Access
+from viewkeeper.engines.scalar import SCALARS, Failure, finite, float_sum, numbers_json, strict
+from viewkeeper.engines.sql import Compiler, Statement
+from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
+from viewkeeper.errors import EvaluationError, problem
+from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
+from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.types import Kind
+
+T = TypeVar("T")
+BATCH = 50_000
+_CHECK_EVERY = 200_000  # virtual machine instructions between two looks for Ctrl-C
+
+
+class EmbeddedEngine:
+    """Runs core programs in a SQLite database.
+
+    Relations in ``stored`` live in the main database, where they outlast the engine; all others are temporary.
+    The caller owns the connection and its transactions.
+    """
+
+    name = "embedded"
+
+    def __init__(self, connection: sqlite3.Connection, stored: Iterable[str] = ()) -> None:
+        self.connection = connection
+        self.stored = frozenset(stored)
+        self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp")
+        self._relations: dict[str, Relation] = {}
+        self._failure: BaseException | None = None
+        self._low: dict[str, int] = {}
+        self._high: dict[str, int] = {}
+        self._rows: dict[str, int] = {}
+        self._statements: dict[Derivation, Statement] = {}
+        self._register()
+
+    @classmethod
+    def private(cls) -> EmbeddedEngine:
+        """An engine with a database of its own that is gone when it is closed; large ones spill to disk."""
+        connection = sqlite3.connect("", isolation_level=None, cached_statements=512)
+        for pragma in ("synchronous=OFF", "journal_mode=OFF", "temp_store=FILE", "cache_size=-262144"):
+            connection.execute(f"PRAGMA {pragma}")
+        return cls(connection)
+
+    # ---- tables
+
+    def prepare(self, core: Program) -> None:
+        for relation in core.relations:
+            if relation.name not in self._relations:
+                self._relations[relation.name] = relation
+                self.create_table(relation)
+        self._core = core
+        self._compiler = Compiler(self._relations, Hierarchy.of(core.types), self.dialect)
+        self._statements.clear()
+
+    def create_table(self, relation: Relation) -> None:
+        """The relation's table, if it is not there yet."""
+        name = self.dialect.identifier
+        columns = [
+            f"{name(sql_name(c.name))} {STORAGE.get(c.type.kind, 'INTEGER')}{'' if c.type.nullable else ' NOT NULL'}"
+            for c in relation.columns
+        ] or ["present INTEGER NOT NULL"]
+        # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
+        unique = [
+            f"ifnull({name(sql_name(c.name))}, {_absent(c.type.kind)})" if c.type.nullable else name(sql_name(c.name))
+            for c in relation.columns
+        ] or ["present"]
+        where = self.dialect.where(relation.name)
+        self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) STRICT")
+        self._execute(
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name('rows of ' + sql_name(relation.name))}"
+            f" ON {name(sql_name(relation.name))} ({', '.join(unique)})"
+        )
+
+    def clear(self, relation: str) -> None:
+        """Removes all rows."""
+        self._execute(f"DELETE FROM {self.dialect.table(relation)}")
+        self._rows.pop(relation, None)
+
+    def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
+        width = max(1, self._relations[relation].arity)
+        sql = (
+            f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT DO NOTHING"
+        )
+        before = self.connection.total_changes
+        for batch in rows:
+            self._guard(lambda batch=batch: self.connection.executemany(sql, rows_of_batch(batch, width)))
+        added = self.connection.total_changes - before
+        self._rows.pop(relation, None)
+        return added
+
+    def count(self, relation: str) -> int:
+        if relation not in self._rows:
+            [[self._rows[relation]]] = self._execute(f"SELECT count(*) FROM {self.dialect.table(relation)}")
+        return self._rows[relation]
+
+    def read(self, relation: Relation, ordered: bool = False) -> Iterator[pa.RecordBatch]:
+        order = ", ".join(str(i + 1) for i in range(relation.arity))
+        by = f" ORDER BY {order}" if ordered and order else ""
+        cursor = self._execute(f"SELECT * FROM {self.dialect.table(relation.name)}{by}")
+        while rows := self._guard(lambda: cursor.fetchmany(BATCH)):
+            yield batch_of_rows(rows, relation)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    # ---- evaluation
+
+    def begin(self, relations: Sequence[str]) -> None:
+        for relation in relations:
+            self._low[relation] = 0
+
+    def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
+        added: dict[str, int] = {}
+        tops = {relation: self._top(relation) for relation in derivations}
+        for relation, rules in derivations.items():
+            added[relation] = sum(self._derive(relation, derivation) for derivation in rules)
+            self._rows[relation] = self.count(relation) + added[relation]
+        for relation in derivations:
+            # The first step's delta is everything; later ones' what they added.
+            self._low[relation] = tops[relation] if relation in self._high else 0
+            self._high[relation] = self._top(relation)
+        return added
+
+    def end(self, relations: Sequence[str]) -> None:
+        for relation in relations:
+            self._low.pop(relation, None)
+            self._high.pop(relation, None)
+
+    def _derive(self, relation: str, derivation: Derivation) -> int:
+        statement = self._statements.get(derivation)
+        if statement is None:
+            sizes = {name: self.count(name) for name in self._relations}
+            statement = self._compiler.rule(derivation.rule, derivation.delta, sizes)
+            for access in statement.accesses:
+                self._index(access)
+            self._statements[derivation] = statement
+        parameters: dict[str, Any] = dict(statement.parameters)
+        if derivation.delta is not None:
+            literal = derivation.rule.body[derivation.delta]
+            parameters["delta_low"] = self._low[literal.relation]  # type: ignore[union-attr]
+            parameters["delta_high"] = self._high[literal.relation]  # type: ignore[union-attr]
+        # SQLite would read ON as part of a join without the WHERE.
+        select = statement.sql if " WHERE " in statement.sql else f"{statement.sql} WHERE TRUE"
+        sql = f"INSERT INTO {self.dialect.table(relation)} {select} ON CONFLICT DO NOTHING"
+        return self._guard(lambda: self.connection.execute(sql, parameters), relation).rowcount
+
+    def select(self, statement: Statement) -> sqlite3.Cursor:
+        """Runs a compiled statement as a query."""
+        return self._guard(lambda: self.connection.execute(statement.sql, statement.parameters))
+
+    def _top(self, relation: str) -> int:
+        [[top]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
+        return int(top)
+
+    def _index(self, access: Access) -> None:
+        """An index that starts with the columns bound, unless the unique one does."""
+        relation = self._relations[access.relation]
+        nullable = any(column.type.nullable for column in relation.columns)
+        if access.columns == tuple(range(len(access.columns))) and not nullable:
+            return
+        if len(access.columns) == relation.arity and not nullable:
+            return
+        rest = [i for i in range(relation.arity) if i not in access.columns]
+        columns = [sql_name(relation.columns[i].name) for i in (*access.columns, *rest)]
+        name = self.dialect.identifier
+        index = name(f"{sql_name(relation.name)} by {' '.join(columns[: len(access.columns)])}")
+        self._execute(
+            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{index}"
+            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, columns))})"
+        )
+
+    # ---- errors and interruption
+
+    def _register(self) -> None:
+        """Makes our functions known to SQLite, and lets Ctrl-C through to long statements."""
+        for name, (function, arity) in SCALARS.items():
+            self.connection.create_function(name, arity, self._failing(strict(function)), deterministic=True)
+        for arity in (2, 3):
+            self.connection.create_function("vk_range", arity, self._failing(numbers_json), deterministic=True)
+        for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):
+            self.connection.create_aggregate(name, 1, self._collector(finish))
+        self.connection.set_progress_handler(self._look_for_interrupt, _CHECK_EVERY)
+
+    def _failing(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except Failure as failure:
+                self._failure = failure
+                raise
+
+        return call
+
+    def _collector(self, finish: Callable[[list[float]], float]) -> type:
+        engine = self
+
+        class Collect:
+            def __init__(self) -> None:
+                self.values: list[float] = []
+
+            def step(self, value: float | None) -> None:
+                if value is not None:
+                    self.values.append(value)
+
+            def finalize(self) -> float | None:
+                return engine._failing(finish)(self.values) if self.values else None
+
+        return Collect
+
+    def _look_for_interrupt(self) -> int:
+        # Python runs signal handlers here, between two instructions of SQLite; an exception must not be lost.
+        return 0
+
+    def _execute(self, sql: str) -> sqlite3.Cursor:
+        return self._guard(lambda: self.connection.execute(sql))
+
+    def _guard(self, action: Callable[[], T], relation: str | None = None) -> T:
+        """Turns a failure inside SQLite into the error it stands for."""
+        self._failure = None
+        try:
+            return action()
+        except sqlite3.Error as error:
+            failure = self._failure
+            if isinstance(failure, Failure):
+                raise evaluation_error(failure, relation) from None
+            if "integer overflow" in str(error):
+                raise evaluation_error(Failure("OVERFLOW"), relation) from None
+            raise
+
+
+def evaluation_error(failure: Failure, relation: str | None) -> EvaluationError:
+    where = f'a rule of "{relation}"' if relation else "the query"
+    return EvaluationError(problem(failure.code, **{"where": where, **failure.parameters}))
+
+
+def _float_mean(values: list[float]) -> float:
+    return finite(float_sum(values) / len(values))
+
+
+def _absent(kind: Kind) -> str:
+    """A value that no row can have in a column of the kind: one of another storage class."""
+    return "''" if kind is Kind.BYTES else "x''"
+
+

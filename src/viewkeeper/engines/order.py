@@ -1,0 +1,72 @@
+"""The order in which a body's atoms are joined, and the columns that are bound when each is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation, Variable, Wildcard, variables_of
+from viewkeeper.program.safety import bound_variables
+
+
+@dataclass(frozen=True)
+class Access:
+    """A relation is searched by these columns (positions)."""
+
+    relation: str
+    columns: tuple[int, ...]
+
+
+def join_order(body: tuple[Literal, ...], first: int | None, sizes: Mapping[str, int]) -> list[int]:
+    """Positions of the positive atoms: the changed literal first, then where its bindings lead, small relations before large."""
+    waiting = [i for i, literal in enumerate(body) if isinstance(literal, Atom)]
+    order: list[int] = []
+    bound: set[str] = set()
+    while waiting:
+        if first is not None and not order:
+            chosen = first
+        else:
+            chosen = max(waiting, key=lambda i: (_score(body[i], bound), -sizes.get(_atom(body[i]).relation, 0), -i))
+        waiting.remove(chosen)
+        order.append(chosen)
+        reached = [body[i] for i in order] + [x for x in body if isinstance(x, Comparison)]
+        bound = bound_variables(reached, set(), set())
+    return order
+
+
+def accesses(body: tuple[Literal, ...], order: list[int]) -> list[Access]:
+    """How each atom and negation is searched, given the join order."""
+    found = []
+    comparisons = [x for x in body if isinstance(x, Comparison)]
+    for place, position in enumerate(order):
+        bound = bound_variables([body[i] for i in order[:place]] + comparisons, set(), set())
+        found.append(_access(_atom(body[position]), bound))
+    everything = bound_variables(body, set(), set())
+    found += [_access(literal.atom, everything) for literal in body if isinstance(literal, Negation)]
+    return [access for access in found if access.columns]
+
+
+def _access(atom: Atom, bound: set[str]) -> Access:
+    columns = tuple(
+        i
+        for i, a in enumerate(atom.arguments)
+        if not isinstance(a, Wildcard) and {v.name for v in variables_of(a)} <= bound
+    )
+    return Access(atom.relation, columns)
+
+
+def _score(literal: Literal, bound: set[str]) -> int:
+    """How many columns are bound: all bound is best, none worst."""
+    score = 0
+    for argument in _atom(literal).arguments:
+        match argument:
+            case Constant():
+                score += 1
+            case Variable() if argument.name in bound:
+                score += 2
+    return score
+
+
+def _atom(literal: Literal) -> Atom:
+    assert isinstance(literal, Atom)
+    return literal

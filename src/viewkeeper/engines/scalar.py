@@ -1,0 +1,252 @@
+"""Functions in Python: the embedded engine calls them, and Spark calls those that its own functions cannot match exactly.
+
+Arguments are stored values. A function of NULL is NULL (``strict``).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from viewkeeper.program.values import (
+    INT_MAX,
+    INT_MIN,
+    BadValue,
+    format_date,
+    format_decimal,
+    format_timestamp,
+    parse_date,
+    parse_float,
+    parse_number,
+    parse_timestamp,
+    parse_unsigned,
+)
+
+
+class Failure(Exception):
+    """A function failed for these values; ``code`` is the condition."""
+
+    def __init__(self, code: str, **parameters: Any) -> None:
+        super().__init__(code, parameters)
+        self.code, self.parameters = code, parameters
+
+
+def strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NULL in, NULL out."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any) -> Any:
+        return None if None in arguments else function(*arguments)
+
+    return wrapper
+
+
+def fail(code: str) -> None:
+    raise Failure(code)
+
+
+# ---- whole numbers
+
+
+def fit_number(value: int) -> int:
+    if not INT_MIN <= value <= INT_MAX:
+        raise Failure("OVERFLOW")
+    return value
+
+
+def fit_unsigned(value: int) -> int:
+    if not 0 <= value <= INT_MAX:
+        raise Failure("OVERFLOW")
+    return value
+
+
+def divide(left: int, right: int) -> int:
+    if right == 0:
+        raise Failure("DIVISION_BY_ZERO")
+    quotient = abs(left) // abs(right)
+    return fit_number(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def remainder(left: int, right: int) -> int:
+    if right == 0:
+        raise Failure("DIVISION_BY_ZERO")
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+def power(base: int, exponent: int) -> int:
+    if exponent < 0 or (exponent > 64 and base not in (-1, 0, 1)):
+        raise Failure("OVERFLOW")
+    if base == -1:
+        return -1 if exponent % 2 else 1
+    return fit_number(base**exponent if exponent <= 64 or base == 0 else base)
+
+
+def bit_xor(left: int, right: int) -> int:
+    return left ^ right
+
+
+def shift_right_unsigned(value: int, places: int) -> int:
+    shifted = (value & (2**64 - 1)) >> (places & 63)
+    return shifted - 2**64 if shifted > INT_MAX else shifted
+
+
+def shift_left_unsigned(value: int, places: int) -> int:
+    return fit_unsigned((value << (places & 63)) & (2**64 - 1))
+
+
+def numbers(start: int, stop: int, step: int | None = None) -> range:
+    if step == 0:
+        raise Failure("BAD_RANGE")
+    return range(start, stop, step if step is not None else (1 if start <= stop else -1))
+
+
+def numbers_json(*arguments: int | None) -> str:
+    return "[]" if None in arguments else json.dumps(list(numbers(*arguments)))  # type: ignore[arg-type]
+
+
+# ---- floats
+
+
+def finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise Failure("OVERFLOW")
+    return value + 0.0  # -0.0 becomes 0.0
+
+
+def float_divide(left: float, right: float) -> float:
+    if right == 0:
+        raise Failure("DIVISION_BY_ZERO")
+    return finite(left / right)
+
+
+def float_power(base: float, exponent: float) -> float:
+    try:
+        return finite(math.pow(base, exponent))
+    except (OverflowError, ValueError):
+        raise Failure("OVERFLOW") from None
+
+
+def float_operation(operation: Callable[[float, float], float]) -> Callable[[float, float], float]:
+    return lambda left, right: finite(operation(left, right))
+
+
+def float_sum(values: Sequence[float]) -> float:
+    """The correctly rounded sum, whatever the order."""
+    try:
+        return finite(math.fsum(values))
+    except OverflowError:
+        pass
+    # fsum gives up on intermediate overflow; scaled down by a power of two the sum is exact as long as no digit falls off the end.
+    try:
+        return finite(math.ldexp(math.fsum(math.ldexp(value, -64) for value in values), 64))
+    except OverflowError:
+        raise Failure("OVERFLOW") from None
+
+
+def mean(total: int, divisor: int) -> float:
+    """The correctly rounded quotient of two integers."""
+    return finite(total / divisor)
+
+
+# ---- text
+
+
+def substring(text: str, start: int, length: int) -> str:
+    if start < 0 or start > len(text):
+        return ""
+    return text[start:] if length < 0 else text[start : start + length]
+
+
+def identify(text: str) -> int:
+    """60 bits of SHA-256."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+
+
+@functools.lru_cache(maxsize=256)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise Failure("BAD_TEXT", function="match", value=pattern, why=f"not a regular expression: {error}") from None
+
+
+def matches(pattern: str, text: str) -> bool:
+    return _pattern(pattern).fullmatch(text) is not None
+
+
+def parsing(function: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A conversion from text that fails with the reason."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except BadValue as error:
+            raise Failure("BAD_TEXT", function=function, value=text, why=str(error)) from None
+
+    return convert
+
+
+def float_to_number(value: float) -> int:
+    return fit_number(int(value))
+
+
+def float_to_unsigned(value: float) -> int:
+    return fit_unsigned(int(value))
+
+
+def decimal_to_number(scaled: int, scale: int) -> int:
+    return divide(scaled, 10**scale)
+
+
+def decimal_to_float(scaled: int, scale: int) -> float:
+    return scaled / 10**scale
+
+
+to_number = parsing("to_number", parse_number)
+to_unsigned = parsing("to_unsigned", parse_unsigned)
+to_float = parsing("to_float", parse_float)
+to_date = parsing("to_date", parse_date)
+to_timestamp = parsing("to_timestamp", parse_timestamp)
+
+# Name in SQL → function and number of arguments (-1: any), for the embedded engine.
+SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
+    "vk_divide": (divide, 2),
+    "vk_remainder": (remainder, 2),
+    "vk_power": (power, 2),
+    "vk_fit_unsigned": (fit_unsigned, 1),
+    "vk_bit_xor": (bit_xor, 2),
+    "vk_shift_right_unsigned": (shift_right_unsigned, 2),
+    "vk_shift_left_unsigned": (shift_left_unsigned, 2),
+    "vk_float_add": (float_operation(operator.add), 2),
+    "vk_float_subtract": (float_operation(operator.sub), 2),
+    "vk_float_multiply": (float_operation(operator.mul), 2),
+    "vk_float_divide": (float_divide, 2),
+    "vk_float_power": (float_power, 2),
+    "vk_float_negative": (lambda value: 0.0 - value, 1),
+    "vk_substring": (substring, 3),
+    "vk_identify": (identify, 1),
+    "vk_match": (matches, 2),
+    "vk_to_number": (to_number, 1),
+    "vk_to_unsigned": (to_unsigned, 1),
+    "vk_to_float": (to_float, 1),
+    "vk_to_date": (to_date, 1),
+    "vk_to_timestamp": (to_timestamp, 1),
+    "vk_float_to_number": (float_to_number, 1),
+    "vk_float_to_unsigned": (float_to_unsigned, 1),
+    "vk_decimal_to_number": (decimal_to_number, 2),
+    "vk_decimal_to_float": (decimal_to_float, 2),
+    "vk_decimal_to_string": (format_decimal, 2),
+    "vk_float_to_string": (repr, 1),
+    "vk_date_to_string": (format_date, 1),
+    "vk_timestamp_to_string": (format_timestamp, 1),
+    "vk_sum_parts": (lambda high, low: fit_number((high << 32) + low), 2),
+    "vk_mean_parts": (lambda high, low, divisor: mean((high << 32) + low, divisor), 3),
+    "vk_fail": (fail, 1),
+}

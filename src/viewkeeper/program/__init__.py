@@ -1,0 +1,1 @@
+"""The one representation of programs, and what can be said about a program without running it."""

@@ -1,0 +1,327 @@
+"""The one representation of programs: frozen, compared by value, places in the text left out of the comparison.
+
+Every language is read into it, every technique is a function from Program to Program, and every engine runs it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from viewkeeper.errors import Span
+from viewkeeper.program.types import Type
+
+Value: TypeAlias = int | float | str | bool | datetime.date | datetime.datetime | decimal.Decimal | bytes | None
+
+
+def _span() -> Span | None:
+    return field(default=None, compare=False, repr=False)
+
+
+# ---- terms
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """``_``: any value, each time another one."""
+
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value; ``type`` is None as long as a plain ``1`` or ``1.5`` may still become another numeric type."""
+
+    value: Value
+    type: Type | None = None
+    span: Span | None = _span()
+
+    def __post_init__(self) -> None:
+        # 1 == 1.0 == True in Python; programs keep them apart.
+        object.__setattr__(self, "_tag", type(self.value).__name__)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant):
+            return NotImplemented
+        return (self._tag, self.value, self.type) == (other._tag, other.value, other.type)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self._tag, self.value, self.type))  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or operator applied to terms: ``Call("+", (x, y))``, ``Call("cat", (s, t))``."""
+
+    function: str
+    arguments: tuple[Term, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``sum y : { body }``; count has no target."""
+
+    operation: str
+    target: Term | None
+    body: tuple[Literal, ...]
+    span: Span | None = _span()
+
+
+Term: TypeAlias = Variable | Wildcard | Constant | Call | Aggregate
+
+
+# ---- literals
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    relation: str
+    arguments: tuple[Term, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    atom: Atom
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    operator: str
+    left: Term
+    right: Term
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """``match(p, s)``, ``contains(p, s)``, ``is_null(x)``, or one of them negated."""
+
+    predicate: str
+    arguments: tuple[Term, ...]
+    negated: bool = False
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The literals ``true`` and ``false``."""
+
+    value: bool
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """``(a, b ; c)``: one of the alternatives holds."""
+
+    alternatives: tuple[tuple[Literal, ...], ...]
+    span: Span | None = _span()
+
+
+Literal: TypeAlias = Atom | Negation | Comparison | Test | Truth | Either
+
+
+# ---- programs
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``head :- body.``; without a body it is a fact."""
+
+    head: Atom
+    body: tuple[Literal, ...] = ()
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: Type
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A declared relation: base if no rule has it as head, else a view."""
+
+    name: str
+    columns: tuple[Column, ...]
+    qualifiers: tuple[str, ...] = ()
+    span: Span | None = _span()
+
+    @property
+    def arity(self) -> int:
+        return len(self.columns)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(column.type for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDeclaration:
+    """``.type name <: base`` (form "subtype"), ``.type name = base`` ("alias") or ``.type name = a | b`` ("union")."""
+
+    name: str
+    form: str
+    parts: tuple[str, ...]
+    type: Type
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """``.input``, ``.output`` or ``.printsize`` of one relation."""
+
+    kind: str
+    relation: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    span: Span | None = _span()
+
+    def get(self, name: str, default: str) -> str:
+        return dict(self.parameters).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Declarations and rules. ``str(program)`` is text that parses back to an equal program."""
+
+    types: tuple[TypeDeclaration, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    directives: tuple[Directive, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    pragmas: tuple[tuple[str, ...], ...] = ()
+
+    def relation(self, name: str) -> Relation:
+        for relation in self.relations:
+            if relation.name == name:
+                return relation
+        raise KeyError(name)
+
+    @property
+    def by_name(self) -> dict[str, Relation]:
+        return {relation.name: relation for relation in self.relations}
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """Relations that have a rule with a body: views."""
+        return frozenset(rule.head.relation for rule in self.rules if rule.body)
+
+    def __str__(self) -> str:
+        from viewkeeper.program.printing import print_program
+
+        return print_program(self)
+
+
+# ---- walking
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """The term and everything in it, the bodies of aggregates excepted."""
+    yield term
+    match term:
+        case Call():
+            for argument in term.arguments:
+                yield from subterms(argument)
+        case Aggregate(target=target) if target is not None:
+            yield from subterms(target)
+
+
+def literal_terms(literal: Literal) -> tuple[Term, ...]:
+    """The terms directly in a literal."""
+    match literal:
+        case Atom() | Test():
+            return literal.arguments
+        case Negation():
+            return literal.atom.arguments
+        case Comparison():
+            return (literal.left, literal.right)
+        case _:
+            return ()
+
+
+def aggregates_in(literal: Literal) -> Iterator[Aggregate]:
+    """The aggregates directly in a literal's terms, not those nested in other aggregates or alternatives."""
+    for term in literal_terms(literal):
+        yield from aggregates_of(term)
+
+
+def aggregates_of(term: Term) -> Iterator[Aggregate]:
+    match term:
+        case Aggregate():
+            yield term
+        case Call():
+            for argument in term.arguments:
+                yield from aggregates_of(argument)
+
+
+def variables_of(term: Term) -> Iterator[Variable]:
+    """The variables of a term outside the aggregates in it."""
+    match term:
+        case Variable():
+            yield term
+        case Call():
+            for argument in term.arguments:
+                yield from variables_of(argument)
+
+
+def all_variables(literals: tuple[Literal, ...]) -> dict[str, Variable]:
+    """Every variable anywhere in the literals, aggregates included, by name, in order of first occurrence."""
+    found: dict[str, Variable] = {}
+
+    def visit_term(term: Term) -> None:
+        match term:
+            case Variable():
+                found.setdefault(term.name, term)
+            case Call():
+                for argument in term.arguments:
+                    visit_term(argument)
+            case Aggregate():
+                if term.target is not None:
+                    visit_term(term.target)
+                for literal in term.body:
+                    visit(literal)
+
+    def visit(literal: Literal) -> None:
+        for term in literal_terms(literal):
+            visit_term(term)
+        if isinstance(literal, Either):
+            for alternative in literal.alternatives:
+                for inner in alternative:
+                    visit(inner)
+
+    for literal in literals:
+        visit(literal)
+    return found
+
+
+def atoms_in(literals: tuple[Literal, ...]) -> Iterator[tuple[Atom, str]]:
+    """Every atom of a body with how it is used: "positive", "negation" or "aggregate"."""
+    for literal in literals:
+        match literal:
+            case Atom():
+                yield literal, "positive"
+            case Negation():
+                yield literal.atom, "negation"
+            case Either():
+                for alternative in literal.alternatives:
+                    yield from atoms_in(alternative)
+        for aggregate in aggregates_in(literal):
+            for atom, use in atoms_in(aggregate.body):
+                yield atom, "negation" if use == "negation" else "aggregate"
+            if aggregate.target is not None:
+                for nested in aggregates_of(aggregate.target):
+                    for atom, _ in atoms_in(nested.body):
+                        yield atom, "aggregate"

@@ -1,0 +1,61 @@
+"""Adding declarations and rules to a program that exists already."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+from viewkeeper.errors import Problem, problem
+from viewkeeper.program.ast import Program, Relation, TypeDeclaration
+from viewkeeper.program.printing import print_relation, print_type
+
+T = TypeVar("T")
+
+
+def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
+    """Both programs as one. What is repeated unchanged counts once; what is repeated differently is a conflict.
+
+    Places in the text of ``base`` are dropped: they mean nothing in the text of ``more``.
+    """
+    base = without_spans(base)
+    problems: list[Problem] = []
+    types = {t.name: t for t in base.types}
+    for declaration in more.types:
+        old_type = types.get(declaration.name)
+        if old_type is not None and old_type != declaration:
+            problems.append(_conflict("type", declaration, print_type(old_type), print_type(declaration)))
+    relations = base.by_name
+    for relation in more.relations:
+        old = relations.get(relation.name)
+        if old is not None and old != relation:
+            problems.append(_conflict("relation", relation, print_relation(old), print_relation(relation)))
+    old_rules = set(base.rules)
+    return (
+        Program(
+            base.types + tuple(t for t in more.types if t.name not in types),
+            base.relations + tuple(r for r in more.relations if r.name not in relations),
+            base.directives + tuple(d for d in more.directives if d not in base.directives),
+            base.rules + tuple(r for r in more.rules if r not in old_rules),
+            base.pragmas + tuple(p for p in more.pragmas if p not in base.pragmas),
+        ),
+        problems,
+    )
+
+
+def _conflict(what: str, declared: Relation | TypeDeclaration, old: str, new: str) -> Problem:
+    return problem("CONFLICTING_DEFINITION", declared.span, what=what, name=declared.name, old=old, new=new)
+
+
+def without_spans(node: T) -> T:
+    """The same, with all places in the text removed."""
+    if isinstance(node, tuple):
+        return tuple(without_spans(part) for part in node)  # type: ignore[return-value]
+    if dataclasses.is_dataclass(node) and not isinstance(node, type) and hasattr(node, "span"):
+        fields = {
+            f.name: None if f.name == "span" else without_spans(getattr(node, f.name)) for f in dataclasses.fields(node)
+        }
+        return dataclasses.replace(node, **fields)  # type: ignore[return-value]
+    if isinstance(node, Program):
+        fields = {f.name: without_spans(getattr(node, f.name)) for f in dataclasses.fields(node)}
+        return dataclasses.replace(node, **fields)
+    return node

@@ -1,0 +1,507 @@
+"""Types of variables and constants in a rule.
+
+1. Variables take the types of the columns they stand in, and of what they are equated with.
+2. Variables still unknown take the type of a negated or head column they stand in.
+3. Open constants (``1``, ``1.5``) take the type of their place.
+
+The result is the same rule with every constant typed and decimals brought to the scale of their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+
+from viewkeeper.errors import Problem, Span, closest, problem
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Comparison,
+    Constant,
+    Either,
+    Literal,
+    Negation,
+    Relation,
+    Rule,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+    all_variables,
+    literal_terms,
+    subterms,
+    variables_of,
+)
+from viewkeeper.program.functions import FUNCTIONS, aggregate_type, comparable
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.printing import print_term
+from viewkeeper.program.types import FLOAT, MAX_PRECISION, NUMBER, NUMERIC, SYMBOL, Kind, Type, decimal_type
+from viewkeeper.program.values import INT_MAX, INT_MIN, type_of_value
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """A type, and whether it is only that of a computed value, which fits every subtype of its base."""
+
+    type: Type
+    free: bool = False
+
+
+Environment = dict[str, Inferred]
+
+# Functions of open constants only are open themselves: 1 + 2 is a float where one is expected.
+_AS_ITS_ARGUMENTS = frozenset({"+", "-", "*", "/", "%", "^", "neg", "min", "max", "coalesce", "range"})
+
+
+@dataclass
+class Typer:
+    """Types the rules of one program; what is wrong is collected in ``problems``."""
+
+    relations: dict[str, Relation]
+    hierarchy: Hierarchy
+    problems: list[Problem] = field(default_factory=list)
+
+    def rule(self, rule: Rule) -> tuple[Rule, dict[str, Type]]:
+        """The typed rule and the types of its variables, those private to aggregates aside."""
+        environment: Environment = {}
+        grouped = grouping_aggregate(rule)
+        if grouped is not None:
+            Typer(self.relations, self.hierarchy)._infer_body(grouped.body, environment, None)
+        self._infer_body(rule.body, environment, rule.head)
+        body = tuple(self._literal(literal, environment) for literal in rule.body)
+        head = self._atom(rule.head, environment, in_head=True)
+        typed = replace(rule, head=head, body=body)
+        types = {name: inferred.type for name, inferred in environment.items()}
+        return typed, _with_nullability(typed, types, self.relations)
+
+    def body_types(self, body: tuple[Literal, ...]) -> dict[str, Type]:
+        """The types of a typed body's variables."""
+        environment: Environment = {}
+        self._infer_body(body, environment, None)
+        types = {name: inferred.type for name, inferred in environment.items()}
+        return _with_nullability(Rule(Atom("", ()), body), types, self.relations)
+
+    # ---- 1 and 2: variables
+
+    def _infer_body(self, body: Sequence[Literal], environment: Environment, head: Atom | None) -> None:
+        reported: set[str] = set()
+        self._settle(body, environment, reported, defaults=False)
+        for atom in _negated(body) + ([head] if head else []):
+            self._take_columns(atom, environment, reported, only_unknown=True)
+        self._settle(body, environment, reported, defaults=False)
+        self._settle(body, environment, reported, defaults=True)
+
+    def _settle(self, body: Sequence[Literal], environment: Environment, reported: set[str], defaults: bool) -> None:
+        before = None
+        while before != environment:
+            before = dict(environment)
+            for literal in body:
+                self._infer_literal(literal, environment, reported, defaults)
+
+    def _infer_literal(self, literal: Literal, environment: Environment, reported: set[str], defaults: bool) -> None:
+        match literal:
+            case Atom():
+                self._take_columns(literal, environment, reported)
+            case Comparison(operator="="):
+                for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                    if isinstance(side, Variable) and side.name not in environment:
+                        found = self._infer(other, environment) or (_default(other) if defaults else None)
+                        if found is not None:
+                            environment[side.name] = Inferred(found.type, found.free)
+            case Either():
+                for alternative in literal.alternatives:
+                    for inner in alternative:
+                        self._infer_literal(inner, environment, reported, defaults)
+
+    def _take_columns(self, atom: Atom, environment: Environment, reported: set[str], only_unknown: bool = False) -> None:
+        relation = self.relations.get(atom.relation)
+        if relation is None or relation.arity != len(atom.arguments):
+            return
+        for argument, column in zip(atom.arguments, relation.columns, strict=True):
+            if not isinstance(argument, Variable):
+                continue
+            known, column_type = environment.get(argument.name), column.type.optional(False)
+            if known is None or known.free and comparable(known.type, column_type):
+                if known is None or not only_unknown:
+                    environment[argument.name] = Inferred(column_type, free=only_unknown)
+            elif not only_unknown and argument.name not in reported:
+                meet = self.hierarchy.meet(known.type, column_type)
+                if meet is None:
+                    reported.add(argument.name)
+                    self._report(
+                        "TYPE_CONFLICT", argument.span, variable=argument.name, first=known.type, second=column_type,
+                        column=f"{atom.relation}.{column.name}",
+                    )  # fmt: skip
+                else:
+                    environment[argument.name] = Inferred(meet)
+
+    def _infer(self, term: Term, environment: Environment) -> Inferred | None:
+        """The type of a term as far as it is known, without reporting anything."""
+        match term:
+            case Variable():
+                return environment.get(term.name)
+            case Constant():
+                known = term.type or (None if _is_open(term) else type_of_value(term.value))
+                return Inferred(known, free=True) if known else None
+            case Call():
+                return self._infer_call(term, environment)
+            case Aggregate():
+                result = self._aggregate_type(term, environment)
+                return Inferred(result, free=result.name is None) if result else None
+            case _:
+                return None
+
+    def _infer_call(self, call: Call, environment: Environment) -> Inferred | None:
+        known = [self._infer(argument, environment) for argument in call.arguments]
+        if any(
+            inferred is None and any(isinstance(part, (Variable, Wildcard)) for part in subterms(argument))
+            for argument, inferred in zip(call.arguments, known, strict=True)
+        ):
+            return None
+        if all(inferred is None for inferred in known) and call.function in _AS_ITS_ARGUMENTS:
+            return None
+        _, result = Typer(self.relations, self.hierarchy)._call(call, environment, None)
+        return Inferred(result, free=True) if result else None
+
+    def _aggregate_type(self, aggregate: Aggregate, environment: Environment) -> Type | None:
+        inner = self._inner(aggregate, environment)
+        if aggregate.target is None:
+            return aggregate_type(aggregate.operation, None)
+        target = self._infer(aggregate.target, inner) or _default(aggregate.target)
+        return aggregate_type(aggregate.operation, target.type) if target else None
+
+    def _inner(self, aggregate: Aggregate, environment: Environment) -> Environment:
+        """The environment inside an aggregate; variables shared with the outside keep their types."""
+        inner = dict(environment)
+        silent = Typer(self.relations, self.hierarchy)
+        silent._infer_body(aggregate.body, inner, None)
+        return inner
+
+    # ---- 3: constants, and the report of what does not fit
+
+    def _literal(self, literal: Literal, environment: Environment) -> Literal:
+        match literal:
+            case Atom():
+                return self._atom(literal, environment)
+            case Negation():
+                return replace(literal, atom=self._atom(literal.atom, environment))
+            case Comparison():
+                return self._comparison(literal, environment)
+            case Test():
+                expected = None if literal.predicate == "is_null" else SYMBOL
+                arguments = tuple(self._term(a, environment, expected) for a in literal.arguments)
+                for argument, (_, found) in zip(literal.arguments, arguments, strict=True):
+                    if expected is not None and found is not None and found.kind is not Kind.SYMBOL:
+                        self._report(
+                            "TYPE_FUNCTION", argument.span, function=literal.predicate, accepts="symbols", found=str(found)
+                        )
+                return replace(literal, arguments=tuple(term for term, _ in arguments))
+            case Either():
+                alternatives = tuple(
+                    tuple(self._literal(inner, environment) for inner in alternative) for alternative in literal.alternatives
+                )
+                return replace(literal, alternatives=alternatives)
+            case _:
+                return literal
+
+    def _atom(self, atom: Atom, environment: Environment, in_head: bool = False) -> Atom:
+        relation = self.relations.get(atom.relation)
+        if relation is None or relation.arity != len(atom.arguments):
+            return atom
+        arguments = []
+        for argument, column in zip(atom.arguments, relation.columns, strict=True):
+            term, found = self._term(argument, environment, column.type)
+            known = self._infer(argument, environment)
+            if found is not None:
+                free = known is None or known.free or not isinstance(argument, Variable) and found.name is None
+                term = self._fit(term, found, column.type, in_head)
+                wanted = found if not in_head or found.kind is not Kind.DECIMAL else column.type
+                suitable = (
+                    comparable(wanted, column.type)
+                    if free or not in_head
+                    else self.hierarchy.subtype(replace(wanted, name=found.name), column.type)
+                )
+                if not in_head and not free:
+                    suitable = self.hierarchy.meet(found, column.type) is not None
+                if not suitable or (wanted is not found and found.scale > column.type.scale):
+                    self._report_column(argument, found, atom.relation, column.name, column.type)
+            arguments.append(term)
+        return replace(atom, arguments=tuple(arguments))
+
+    def _report_column(self, argument: Term, found: Type, relation: str, column: str, wanted: Type) -> None:
+        if isinstance(argument, Variable) and any(
+            p.code == "TYPE_CONFLICT" and p.span == argument.span for p in self.problems
+        ):
+            return  # the conflict has been told already
+        self._report(
+            "TYPE_COLUMN", argument.span, term=print_term(argument), found=found, column=f"{relation}.{column}", wanted=wanted
+        )
+
+    def _fit(self, term: Term, found: Type, wanted: Type, in_head: bool) -> Term:
+        """Decimals going into a head column: bring to its scale, check its digits."""
+        if not in_head or found.kind is not Kind.DECIMAL or wanted.kind is not Kind.DECIMAL or found.scale > wanted.scale:
+            return term
+        if isinstance(term, Constant):
+            return term
+        if found.scale < wanted.scale:
+            term = Call("rescale", (term, Constant(wanted.scale, NUMBER)), term.span)
+            found = decimal_type(MAX_PRECISION, wanted.scale)
+        if found.precision > wanted.precision:
+            term = Call("fit_digits", (term, Constant(wanted.precision, NUMBER)), term.span)
+        return term
+
+    def _comparison(self, literal: Comparison, environment: Environment) -> Comparison:
+        known = [inferred.type for t in (literal.left, literal.right) if (inferred := self._infer(t, environment))]
+        model = known[0] if known else None
+        left, left_type = self._term(literal.left, environment, model)
+        right, right_type = self._term(literal.right, environment, left_type or model)
+        if left_type is not None and right_type is not None:
+            if left_type.kind is right_type.kind is Kind.DECIMAL:
+                scale = max(left_type.scale, right_type.scale)
+                left, right = _to_scale(left, left_type, scale), _to_scale(right, right_type, scale)
+            elif not comparable(left_type, right_type):
+                self._report(
+                    "TYPE_COMPARISON", literal.span, operator=literal.operator, left=print_term(literal.left), left_type=left_type,
+                    right=print_term(literal.right), right_type=right_type,
+                )  # fmt: skip
+        return replace(literal, left=left, right=right)
+
+    def _term(self, term: Term, environment: Environment, expected: Type | None) -> tuple[Term, Type | None]:
+        match term:
+            case Constant():
+                adopted = _adopt(term, expected)
+                self._check_range(adopted, expected)
+                return adopted, adopted.type
+            case Variable():
+                inferred = environment.get(term.name)
+                return term, inferred.type if inferred else None
+            case Call():
+                return self._call(term, environment, expected)
+            case Aggregate():
+                return self._aggregate(term, environment, expected)
+            case _:
+                return term, None
+
+    def _check_range(self, constant: Constant, expected: Type | None) -> None:
+        value, kind = constant.value, constant.type.kind if constant.type else None
+        if kind is Kind.NUMBER and isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
+            self._report("CONSTANT_RANGE", constant.span, value=value, type="number", low=INT_MIN, high=INT_MAX)
+        elif kind is Kind.UNSIGNED and isinstance(value, int) and not 0 <= value <= INT_MAX:
+            self._report("CONSTANT_RANGE", constant.span, value=value, type="unsigned", low=0, high=INT_MAX)
+
+    def _call(self, call: Call, environment: Environment, expected: Type | None) -> tuple[Term, Type | None]:
+        function = FUNCTIONS.get(call.function)
+        if function is None:
+            known = [name for name in FUNCTIONS if name.isidentifier()]
+            self._report("UNKNOWN_FUNCTION", call.span, function=call.function, near=closest(call.function, known))
+            return call, None
+        low, high = function.arity
+        if not low <= len(call.arguments) <= high:
+            wanted = str(low) if low == high else f"{low} or more" if high > 3 else f"{low} or {high}"
+            self._report("FUNCTION_ARITY", call.span, function=call.function, wanted=wanted, found=len(call.arguments))
+            return call, None
+        shared = len(call.arguments) if function.alike == -1 else function.alike
+        known = [inferred.type for a in call.arguments[:shared] if (inferred := self._infer(a, environment))]
+        model = known[0] if known else expected
+        arguments: list[Term] = []
+        types: list[Type | None] = []
+        if call.function == "*" and model is not None and model.kind is Kind.DECIMAL:
+            model = decimal_type(MAX_PRECISION, 0)  # 2 * price has the scale of price
+        for position, argument in enumerate(call.arguments):
+            term, found = self._term(argument, environment, model if position < shared else NUMBER)
+            arguments.append(term)
+            types.append(found)
+        if any(t is None for t in types):
+            return replace(call, arguments=tuple(arguments)), None
+        found_types = [t for t in types if t is not None]
+        result = _call_type(replace(call, arguments=tuple(arguments)), found_types)
+        if result is None:
+            self._report(
+                "TYPE_FUNCTION", call.span, function=call.function, accepts=function.accepts,
+                found=" and ".join(str(t) for t in found_types),
+            )  # fmt: skip
+        elif result.kind is Kind.DECIMAL and call.function in ("+", "-"):
+            arguments = [_to_scale(a, t, result.scale) for a, t in zip(arguments, found_types, strict=True)]
+        return replace(call, arguments=tuple(arguments)), result
+
+    def _aggregate(self, term: Aggregate, environment: Environment, expected: Type | None) -> tuple[Term, Type | None]:
+        inner: Environment = dict(environment)
+        self._infer_body(term.body, inner, None)
+        body = tuple(self._literal(literal, inner) for literal in term.body)
+        if term.target is None:
+            return replace(term, body=body), aggregate_type(term.operation, None)
+        target, found = self._term(term.target, inner, expected)
+        result = aggregate_type(term.operation, found) if found else None
+        if found is not None and result is None:
+            self._report("TYPE_FUNCTION", term.span, function=term.operation, accepts="numbers", found=str(found))
+        return replace(term, target=target, body=body), result
+
+    def _report(self, code: str, span: Span | None, **parameters: object) -> None:
+        found = problem(code, span, **parameters)
+        if not any(p.code == code and p.span == span for p in self.problems):
+            self.problems.append(found)
+
+
+# ---- constants
+
+
+def _is_open(constant: Constant) -> bool:
+    value = constant.value
+    return constant.type is None and (value is None or isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _adopt(constant: Constant, expected: Type | None) -> Constant:
+    """An open constant in the type of its place, if it can be."""
+    if not _is_open(constant):
+        known = constant.type or type_of_value(constant.value)
+        if known.kind is Kind.DECIMAL and constant.value is not None and expected is not None and expected.scale >= known.scale:
+            return _as_decimal(constant, expected)
+        return replace(constant, type=known)
+    if constant.value is None:
+        return replace(constant, type=(expected or NUMBER).base.optional())
+    value = constant.value
+    assert isinstance(value, (int, float))
+    kind = expected.kind if expected else None
+    if kind is Kind.DECIMAL:
+        assert expected is not None
+        return _as_decimal(constant, expected)
+    if isinstance(value, int):
+        if kind is Kind.FLOAT:
+            return replace(constant, value=float(value), type=FLOAT)
+        return replace(constant, type=expected.base if expected and kind is Kind.UNSIGNED else NUMBER)
+    return replace(constant, type=FLOAT)
+
+
+def _as_decimal(constant: Constant, expected: Type) -> Constant:
+    """The constant as a decimal of the expected scale where it has no more digits than that, else of its own."""
+    exact = Decimal(repr(constant.value)) if isinstance(constant.value, float) else Decimal(constant.value)  # type: ignore[arg-type]
+    try:
+        value = exact.quantize(Decimal(1).scaleb(-expected.scale))
+    except InvalidOperation:
+        value = exact
+    if value != exact:
+        value = exact
+    return replace(constant, value=value, type=type_of_value(value))
+
+
+def _default(term: Term) -> Inferred | None:
+    """The type of a term made of open constants only, when nothing says otherwise."""
+    parts = list(subterms(term))
+    if any(isinstance(part, (Variable, Wildcard, Aggregate)) for part in parts):
+        return None
+    constants = [part.value for part in parts if isinstance(part, Constant)]
+    return Inferred(FLOAT if any(isinstance(value, float) for value in constants) else NUMBER, free=True)
+
+
+def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
+    if call.function in ("rescale", "fit_digits") and isinstance(call.arguments[1], Constant):
+        digits = call.arguments[1].value
+        assert isinstance(digits, int)
+        if types[0].kind is not Kind.DECIMAL or not 0 <= digits <= MAX_PRECISION:
+            return None
+        if call.function == "rescale":
+            return decimal_type(MAX_PRECISION, digits) if digits >= types[0].scale else None
+        return decimal_type(digits, types[0].scale) if digits >= types[0].scale else None
+    return FUNCTIONS[call.function].typing(types)
+
+
+def _to_scale(term: Term, found: Type, scale: int) -> Term:
+    if found.kind is not Kind.DECIMAL or found.scale == scale:
+        return term
+    if isinstance(term, Constant):
+        return _as_decimal(term, decimal_type(MAX_PRECISION, scale))
+    return Call("rescale", (term, Constant(scale, NUMBER)), term.span)
+
+
+# ---- NULL
+
+
+def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, Relation]) -> dict[str, Type]:
+    """A variable may be NULL only if its one place in the body is a column that may be."""
+    sources: dict[str, list[bool]] = {name: [] for name in types}
+
+    def occurs(name: str, nullable: bool) -> None:
+        sources.setdefault(name, []).append(nullable)
+
+    def visit(literal: Literal) -> None:
+        match literal:
+            case Atom() if literal.relation in relations:
+                for argument, column in zip(literal.arguments, relations[literal.relation].columns, strict=False):
+                    if isinstance(argument, Variable):
+                        occurs(argument.name, column.type.nullable)
+                    else:
+                        for name in all_variables((Comparison("=", argument, argument),)):
+                            occurs(name, False)
+            case Comparison():
+                for name in _direct_variables(literal):
+                    occurs(name, False)
+            case Test() if literal.predicate != "is_null" or literal.negated:
+                for name in _direct_variables(literal):
+                    occurs(name, literal.predicate == "is_null" and not isinstance(literal.arguments[0], Variable))
+            case Either():
+                # A variable of an aggregate's alternatives: nullable if it is in one of them.
+                found = [_with_nullability(Rule(Atom("", ()), a), dict(types), relations) for a in literal.alternatives]
+                for name in {n for a in literal.alternatives for n in all_variables(a)}:
+                    occurs(name, any(f[name].nullable for f in found if name in f))
+
+    for literal in rule.body:
+        visit(literal)
+    grouped = grouping_aggregate(rule)
+    if grouped is not None:
+        inner = _with_nullability(Rule(Atom("", ()), grouped.body), dict(types), relations)
+        for name, type_ in inner.items():
+            if not sources.get(name):
+                occurs(name, type_.nullable)
+    return {
+        name: type_.optional(len(sources[name]) == 1 and sources[name][0]) if name in sources else type_
+        for name, type_ in types.items()
+    }
+
+
+def _direct_variables(literal: Literal) -> list[str]:
+    return [v.name for term in literal_terms(literal) for v in variables_of(term)]
+
+
+def may_be_null(term: Term, types: dict[str, Type]) -> bool:
+    """Can the term have no value, given which variables may be NULL?"""
+    match term:
+        case Constant():
+            return term.value is None
+        case Variable():
+            return types[term.name].nullable if term.name in types else False
+        case Call(function="coalesce"):
+            return all(may_be_null(a, types) for a in term.arguments)
+        case Call():
+            return any(may_be_null(a, types) for a in term.arguments)
+        case _:
+            return False
+
+
+def grouping_aggregate(rule: Rule) -> Aggregate | None:
+    """The aggregate of a rule of the form ``head(x, s) :- s = sum y : { body }``, which groups by x; else None.
+
+    Without an x the group is everything, also if that is nothing.
+    """
+    if len(rule.body) != 1 or not isinstance(rule.body[0], Comparison) or rule.body[0].operator != "=":
+        return None
+    left, right = rule.body[0].left, rule.body[0].right
+    if isinstance(left, Variable) and isinstance(right, Aggregate) and left.name not in _aggregate_variables(right):
+        return right
+    return None
+
+
+def group_variables(rule: Rule, aggregate: Aggregate) -> list[str]:
+    """The variables a grouping rule groups by."""
+    inner = _aggregate_variables(aggregate)
+    return [name for name in all_variables((rule.head,)) if name in inner]
+
+
+def _aggregate_variables(aggregate: Aggregate) -> set[str]:
+    target = () if aggregate.target is None else (Comparison("=", aggregate.target, aggregate.target),)
+    return set(all_variables((*target, *aggregate.body)))
+
+
+def _negated(body: Sequence[Literal]) -> list[Atom]:
+    return [literal.atom for literal in body if isinstance(literal, Negation)]

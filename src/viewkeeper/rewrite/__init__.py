@@ -1,0 +1,1 @@
+"""Techniques as functions from Program to Program."""

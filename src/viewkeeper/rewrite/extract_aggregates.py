@@ -1,0 +1,248 @@
+"""Gives every aggregate a relation of its own, with one row for each group.
+
+    p(x, n) :- q(x), n = count : { r(x, _) }.
+
+becomes
+
+    p_count1(x, n) :- n = count : { r(x, _) }.            one row for each x of r
+    p(x, n) :- q(x), p_count1(x, n).
+    p(x, n) :- q(x), !p_count1(x, _), n = 0.              count and sum have a value for nothing
+
+Where the aggregate's body does not bind a variable it shares with the rule, the rule's other literals say for which values it is
+computed:
+
+    p(x, n) :- q(x), n = count : { s(y), y < x }.
+
+becomes
+
+    p_for1(x) :- q(x).
+    p_count1(x, n) :- n = count : { p_for1(x), s(y), y < x }.     …
+
+An aggregate's body with alternatives or further aggregates becomes a relation, too. The check has made sure that the new
+relations can be stratified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from viewkeeper.program.alternatives import body_alternatives
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Column,
+    Comparison,
+    Constant,
+    Either,
+    Literal,
+    Negation,
+    Program,
+    Relation,
+    Rule,
+    Term,
+    Test,
+    Value,
+    Variable,
+    Wildcard,
+    aggregates_in,
+    aggregates_of,
+    all_variables,
+)
+from viewkeeper.program.check import bound_inside
+from viewkeeper.program.functions import DEFAULTED, aggregate_type
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
+from viewkeeper.program.types import Kind, Type
+from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate
+from viewkeeper.rewrite.fresh import Names
+
+
+def extract_aggregates(program: Program) -> Program:
+    extraction = _Extraction(program)
+    rules = [core for rule in program.rules for core in extraction.rule(rule)]
+    return replace(
+        program, relations=(*program.relations, *extraction.relations), rules=(*rules, *extraction.rules)
+    )
+
+
+@dataclass
+class _Extraction:
+    program: Program
+    relations: list[Relation] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.program.by_name)
+        self.typer = Typer(dict(self.program.by_name), Hierarchy.of(self.program.types))
+
+    def rule(self, rule: Rule) -> list[Rule]:
+        """Core rules equivalent to a typed rule; relations they need are added on the way."""
+        grouped = grouping_aggregate(rule)
+        if grouped is not None:
+            return [self._grouping(rule, grouped)]
+        aggregate = self._next_aggregate(rule)
+        if aggregate is None:
+            return [rule]
+        return [core for variant in self._extract(rule, aggregate) for core in self.rule(variant)]
+
+    # ---- one aggregate of a rule
+
+    def _next_aggregate(self, rule: Rule) -> Aggregate | None:
+        """An aggregate that does not wait for the result of another one."""
+        waiting = [a for literal in (*rule.body, rule.head) for a in aggregates_in(literal)]
+        visible = scope_variables((rule.head, *rule.body))
+        bound = bound_variables(_independent(rule), set(), visible)
+        ready = [a for a in waiting if (inner_variables(a) & visible) <= bound]
+        assert ready or not waiting, "the check lets no such rule through"
+        return ready[0] if ready else None
+
+    def _extract(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
+        head = rule.head.relation
+        visible = scope_variables((rule.head, *rule.body))
+        shared = [name for name in all_variables((rule.head, *rule.body)) if name in inner_variables(aggregate) & visible]
+        missing = [name for name in shared if name not in bound_inside(aggregate)]
+        body = aggregate.body
+        if missing:
+            domain = self._define(f"{head}_for", missing, [_independent(rule)])
+            body = (_atom(domain, missing), *body)
+        rule, result = _result(rule, aggregate, shared)
+        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result)
+        variants = [_replace_in_rule(rule, aggregate, result, (_atom(table, [*shared, result.name]),))]
+        if shared and aggregate.operation in DEFAULTED:
+            nothing = Negation(Atom(table.name, (*map(Variable, shared), Wildcard())))
+            zero = Comparison("=", result, _zero(table.columns[-1].type))
+            variants.append(_replace_in_rule(rule, aggregate, result, (nothing, zero)))
+        return variants
+
+    def _group(self, stem: str, shared: list[str], aggregate: Aggregate, result: Variable) -> Relation:
+        """The relation with one row for each group of the aggregate."""
+        aggregate = self._flat(stem, aggregate, shared)
+        types = self.typer.body_types(aggregate.body)
+        columns = [Column(name, types[name]) for name in shared]
+        columns.append(Column(result.name, self._result_type(aggregate, types)))
+        table = self._declare(stem, columns)
+        self.rules.append(Rule(_atom(table, [*shared, result.name]), (Comparison("=", result, aggregate),)))
+        return table
+
+    def _result_type(self, aggregate: Aggregate, types: dict[str, Type]) -> Type:
+        if aggregate.target is None:
+            found = aggregate_type("count", None)
+        else:
+            probe = Comparison("=", Variable("target of the aggregate"), aggregate.target)
+            target = self.typer.body_types((*aggregate.body, probe))["target of the aggregate"]
+            found = aggregate_type(aggregate.operation, target)
+        assert found is not None
+        return found
+
+    # ---- bodies of aggregates
+
+    def _grouping(self, rule: Rule, aggregate: Aggregate) -> Rule:
+        assert isinstance(rule.body[0], Comparison)
+        shared = group_variables(rule, aggregate)
+        flat = self._flat(f"{rule.head.relation}_{aggregate.operation}", aggregate, shared)
+        return replace(rule, body=(replace(rule.body[0], right=flat),))
+
+    def _flat(self, stem: str, aggregate: Aggregate, shared: Iterable[str]) -> Aggregate:
+        """The aggregate over a conjunction without further aggregates, in its target neither."""
+        nested = aggregate.target is not None and any(aggregates_of(aggregate.target))
+        if nested:
+            assert aggregate.target is not None
+            value = Variable(Names(inner_variables(aggregate)).fresh("value"))
+            aggregate = replace(
+                aggregate, target=value, body=(*aggregate.body, Comparison("=", value, aggregate.target))
+            )
+        if not nested and not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in aggregate.body):
+            return aggregate
+        # Every _ counts as a variable of its own.
+        body = _name_wildcards(aggregate.body, Names(inner_variables(aggregate)))
+        alternatives = body_alternatives(body)
+        bound = [bound_variables(a, set(), scope_variables(a) | set(shared)) for a in alternatives]
+        columns = [name for name in all_variables(body) if all(name in b for b in bound)]
+        table = self._define(f"{stem}_over", columns, alternatives)
+        return replace(aggregate, body=(_atom(table, columns),))
+
+    # ---- new relations
+
+    def _define(self, stem: str, columns: list[str], bodies: Iterable[tuple[Literal, ...]]) -> Relation:
+        """A relation with one rule for each body."""
+        bodies = list(bodies)
+        types = [self.typer.body_types(body) for body in bodies]
+        declared = [
+            Column(name, types[0][name].base.optional(any(t[name].nullable for t in types))) for name in columns
+        ]
+        table = self._declare(stem, declared)
+        for body in bodies:
+            self.rules += self.rule(Rule(_atom(table, columns), body))
+        return table
+
+    def _declare(self, stem: str, columns: list[Column]) -> Relation:
+        table = Relation(self.names.fresh(stem), tuple(columns))
+        self.relations.append(table)
+        self.typer.relations[table.name] = table
+        return table
+
+
+def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, Variable]:
+    """The variable for the aggregate's result: that of ``x = sum …``, whose equation goes, or a new one."""
+    for literal in rule.body:
+        match literal:
+            case Comparison(operator="=", left=Variable() as x, right=term) if term is aggregate and x.name not in shared:
+                return replace(rule, body=tuple(other for other in rule.body if other is not literal)), x
+    return rule, Variable(Names(all_variables((rule.head, *rule.body))).fresh(aggregate.operation))
+
+
+def _independent(rule: Rule) -> tuple[Literal, ...]:
+    """The literals that can be evaluated without any aggregate of the rule."""
+    literals = [literal for literal in rule.body if not any(aggregates_in(literal))]
+    bound = bound_variables(literals, set(), scope_variables(literals))
+    return tuple(literal for literal in literals if scope_variables((literal,)) <= bound)
+
+
+def _zero(type_: Type) -> Constant:
+    value: Value = 0
+    if type_.kind is Kind.FLOAT:
+        value = 0.0
+    elif type_.kind is Kind.DECIMAL:
+        value = Decimal(0).scaleb(-type_.scale)
+    return Constant(value, type_.base)
+
+
+def _atom(relation: Relation, names: Iterable[str]) -> Atom:
+    return Atom(relation.name, tuple(Variable(name) for name in names))
+
+
+def _name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, ...]:
+    def named(literal: Literal) -> Literal:
+        if not isinstance(literal, Atom):
+            return literal
+        arguments = tuple(Variable(names.fresh("any")) if isinstance(a, Wildcard) else a for a in literal.arguments)
+        return replace(literal, arguments=arguments)
+
+    return tuple(named(literal) for literal in body)
+
+
+def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Variable, more: tuple[Literal, ...]) -> Rule:
+    def term(t: Term) -> Term:
+        if t is aggregate:
+            return result
+        if isinstance(t, Call):
+            return replace(t, arguments=tuple(term(a) for a in t.arguments))
+        return t
+
+    def literal(x: Literal) -> Literal:
+        match x:
+            case Atom() | Test():
+                return replace(x, arguments=tuple(term(a) for a in x.arguments))
+            case Negation():
+                return replace(x, atom=replace(x.atom, arguments=tuple(term(a) for a in x.atom.arguments)))
+            case Comparison():
+                return replace(x, left=term(x.left), right=term(x.right))
+            case _:
+                return x
+
+    head = literal(rule.head)
+    assert isinstance(head, Atom)
+    return replace(rule, head=head, body=(*(literal(x) for x in rule.body), *more))

@@ -1,0 +1,30 @@
+"""The ordered lists of passes. Each pass is a function from Program to Program in a file of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from viewkeeper.program.ast import Program
+from viewkeeper.rewrite.expand_alternatives import expand_alternatives
+from viewkeeper.rewrite.extract_aggregates import extract_aggregates
+from viewkeeper.rewrite.hoist_ranges import hoist_ranges
+from viewkeeper.rewrite.type_terms import type_terms
+
+Pass = Callable[[Program], Program]
+
+# A checked program becomes a core program, the only kind that engines run:
+# - rules have no alternatives, and every constant has its type;
+# - `range` stands only in `x = range(…)`;
+# - aggregates stand only in grouping rules `head :- r = sum y : { conjunction }`, not nested.
+NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, extract_aggregates)
+
+
+def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
+    for rewrite in passes:
+        program = rewrite(program)
+    return program
+
+
+def normalise(program: Program) -> Program:
+    """The core form of a checked program."""
+    return run_passes(program, NORMALISE)

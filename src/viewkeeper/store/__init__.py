@@ -1,0 +1,1 @@
+"""Where rows and definitions are kept, and how they come in and go out as files."""

@@ -1,0 +1,52 @@
+"""What the tests share: engines, and a way to evaluate a program text on one of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.engines.evaluator import evaluate
+from viewkeeper.engines.interface import Engine
+from viewkeeper.language import parse
+from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
+from viewkeeper.program.values import restore, store
+from viewkeeper.rewrite.passes import normalise
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+Rows = Mapping[str, set[tuple[object, ...]]]
+MakeEngine = Callable[[], Engine]
+
+
+def evaluate_text(text: str, facts: Rows, make_engine: MakeEngine) -> dict[str, set[tuple[object, ...]]]:
+    """All declared relations of the program after evaluation, as Python values."""
+    program = parse(text)
+    core = normalise(program)
+    engine = make_engine()
+    try:
+        engine.prepare(core)
+        for name, rows in facts.items():
+            relation = program.relation(name)
+            stored = [tuple(store(v, t) for v, t in zip(row, relation.types, strict=True)) or (1,) for row in rows]
+            engine.insert(name, [batch_of_rows(stored, relation)])
+        evaluate(core, engine)
+        found: dict[str, set[tuple[object, ...]]] = {}
+        for relation in program.relations:
+            found[relation.name] = {
+                tuple(restore(v, t) for v, t in zip(row, relation.types, strict=True)) if relation.columns else ()
+                for batch in engine.read(relation)
+                for row in rows_of_batch(batch, max(1, relation.arity))
+            }
+        return found
+    finally:
+        engine.close()
+
+
+@pytest.fixture
+def embedded() -> Iterator[MakeEngine]:
+    """Makes private embedded engines."""
+    yield EmbeddedEngine.private
