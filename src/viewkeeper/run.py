@@ -45,6 +45,12 @@ def run(
     return sizes
 
 
+def input_bytes(program: Program, facts: Path) -> int:
+    """The size of the input files."""
+    paths = [facts_path(facts, program.relation(d.relation), d) for d in _unique(program, "input")]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
 def _unique(program: Program, kind: str) -> Iterator[Directive]:
     return (directive for directive in program.directives if directive.kind == kind)
 

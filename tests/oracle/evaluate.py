@@ -259,9 +259,7 @@ class Prepared:
         if poison(values):
             return poison(values)
         try:
-            result = functions.aggregate(
-                agg.op, values, self.types.family(agg.target), self.types.scale(agg.target) or 0
-            )
+            result = functions.aggregate(agg.op, values, self.types.family(agg.target), self.types.scale(agg.target) or 0)
         except OracleError as overflow:
             return Poison(overflow.kind)
         if result is None:
@@ -291,9 +289,7 @@ def is_ready(literal: Literal, env: Env) -> bool:
             return all(binds(t) or needed_vars(t) <= env.keys() for t in literal.args)
         case Compare() if literal.op == "=":
             sides = ((literal.left, literal.right), (literal.right, literal.left))
-            return any(
-                needed_vars(b) <= env.keys() and (isinstance(a, Var) or not free(literal, env)) for a, b in sides
-            )
+            return any(needed_vars(b) <= env.keys() and (isinstance(a, Var) or not free(literal, env)) for a, b in sides)
         case Range():
             return all(needed_vars(t) <= env.keys() for t in literal.args)
     return not free(literal, env)

@@ -33,14 +33,15 @@ class EmbeddedEngine:
     """Runs core programs in a SQLite database.
 
     Relations in ``stored`` live in the main database, where they outlast the engine; all others are temporary.
-    The caller owns the connection and its transactions.
+    The caller owns the connection and its transactions. ``may_change`` False: nothing in the main database is created.
     """
 
     name = "embedded"
 
-    def __init__(self, connection: sqlite3.Connection, stored: Iterable[str] = ()) -> None:
+    def __init__(self, connection: sqlite3.Connection, stored: Iterable[str] = (), may_change: bool = True) -> None:
         self.connection = connection
         self.stored = frozenset(stored)
+        self.may_change = may_change
         self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp")
         self._relations: dict[str, Relation] = {}
         self._failure: BaseException | None = None
@@ -64,7 +65,8 @@ class EmbeddedEngine:
         for relation in core.relations:
             if relation.name not in self._relations:
                 self._relations[relation.name] = relation
-                self.create_table(relation)
+                if self.may_change or relation.name not in self.stored:
+                    self.create_table(relation)
         self._core = core
         self._compiler = Compiler(self._relations, Hierarchy.of(core.types), self.dialect)
         self._statements.clear()
@@ -93,11 +95,17 @@ class EmbeddedEngine:
         self._execute(f"DELETE FROM {self.dialect.table(relation)}")
         self._rows.pop(relation, None)
 
+    def drop_temporary(self) -> None:
+        """Removes the relations that are not stored."""
+        for relation in self._relations.keys() - self.stored:
+            self._execute(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
+
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
-        width = max(1, self._relations[relation].arity)
-        sql = (
-            f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT DO NOTHING"
-        )
+        return self.insert_into(self._relations[relation], rows)
+
+    def insert_into(self, declared: Relation, rows: Iterable[pa.RecordBatch]) -> int:
+        relation, width = declared.name, max(1, declared.arity)
+        sql = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT DO NOTHING"
         before = self.connection.total_changes
         for batch in rows:
             self._guard(lambda batch=batch: self.connection.executemany(sql, rows_of_batch(batch, width)))
@@ -172,6 +180,8 @@ class EmbeddedEngine:
     def _index(self, access: Access) -> None:
         """An index that starts with the columns bound, unless the unique one does."""
         relation = self._relations[access.relation]
+        if relation.name in self.stored and not self.may_change:
+            return
         nullable = any(column.type.nullable for column in relation.columns)
         if access.columns == tuple(range(len(access.columns))) and not nullable:
             return
@@ -202,7 +212,7 @@ class EmbeddedEngine:
         def call(*arguments: Any) -> Any:
             try:
                 return function(*arguments)
-            except Failure as failure:
+            except BaseException as failure:
                 self._failure = failure
                 raise
 
@@ -225,7 +235,7 @@ class EmbeddedEngine:
         return Collect
 
     def _look_for_interrupt(self) -> int:
-        # Python runs signal handlers here, between two instructions of SQLite; an exception must not be lost.
+        # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".
         return 0
 
     def _execute(self, sql: str) -> sqlite3.Cursor:
@@ -240,6 +250,8 @@ class EmbeddedEngine:
             failure = self._failure
             if isinstance(failure, Failure):
                 raise evaluation_error(failure, relation) from None
+            if failure is not None or str(error) == "interrupted":
+                raise (failure or KeyboardInterrupt()) from None
             if "integer overflow" in str(error):
                 raise evaluation_error(Failure("OVERFLOW"), relation) from None
             raise

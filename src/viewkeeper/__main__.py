@@ -1,0 +1,5 @@
+"""``python -m viewkeeper``."""
+
+from viewkeeper.cli import main
+
+main()

@@ -1,0 +1,48 @@
+"""What a query gives: a relation's rows that go to Arrow, pandas, Spark or plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a query. A query without variables has no columns, and one row if it holds, none if not."""
+
+    table: pa.Table
+    columns: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as tuples of Python values."""
+        if not self.columns:
+            return iter([()] * len(self))
+        return zip(*(column.to_pylist() for column in self.table.columns), strict=True)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        return self.table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.table.to_pandas()
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """As a Spark DataFrame, in the given session or a local one."""
+        from viewkeeper.engines.session import local_session
+
+        return (spark or local_session()).createDataFrame(self.table)
