@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.engines import engine  # noqa: F401  a fixture
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.evaluator import evaluate
@@ -50,3 +51,20 @@ def evaluate_text(text: str, facts: Rows, make_engine: MakeEngine) -> dict[str, 
 def embedded() -> Iterator[MakeEngine]:
     """Makes private embedded engines."""
     yield EmbeddedEngine.private
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[object]:
+    """The one Spark session of the tests, as a caller would hand it in."""
+    from viewkeeper.engines.session import local_session
+
+    yield local_session()
+
+
+@pytest.fixture
+def spark_engine(spark_session: object) -> MakeEngine:
+    """Makes Spark engines, each with a session of its own beside the shared one."""
+    from viewkeeper.engines.session import our_session
+    from viewkeeper.engines.spark import SparkEngine
+
+    return lambda: SparkEngine(our_session(spark_session))  # type: ignore[arg-type]

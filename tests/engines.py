@@ -23,7 +23,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Subject:
     """An engine in a test."""
 
     budget: Budget
@@ -48,6 +48,6 @@ ENGINES = (
 
 
 @pytest.fixture(params=ENGINES, ids=lambda budget: budget.name)
-def engine(request: pytest.FixtureRequest) -> Tested:
+def engine(request: pytest.FixtureRequest) -> Subject:
     """Each engine in turn."""
-    return Tested(request.param, request.getfixturevalue(request.param.fixture))
+    return Subject(request.param, request.getfixturevalue(request.param.fixture))

@@ -470,7 +470,7 @@ class Warehouse:
     def _give(self, spark: Any, catalog: Catalog, kept: Mapping[str, Kept], relation: Relation) -> None:
         k = kept[relation.name]
         if k.snapshot is not None and k.snapshot >= k.changed:
-            spark.attach(relation, snapshot_path(self.path, relation.name, k.snapshot))
+            spark.attach(relation, snapshot_path(self.path, relation.name, k.snapshot), k.rows)
         else:
             spark.insert(relation.name, self._rows(catalog, kept, relation))
 

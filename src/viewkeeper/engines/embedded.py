@@ -15,10 +15,9 @@ import pyarrow as pa
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
-from viewkeeper.engines.scalar import SCALARS, Failure, finite, float_sum, numbers_json, strict
+from viewkeeper.engines.scalar import SCALARS, Failure, evaluation_error, finite, float_sum, numbers_json, strict
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
-from viewkeeper.errors import EvaluationError, problem
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
@@ -255,11 +254,6 @@ class EmbeddedEngine:
             if "integer overflow" in str(error):
                 raise evaluation_error(Failure("OVERFLOW"), relation) from None
             raise
-
-
-def evaluation_error(failure: Failure, relation: str | None) -> EvaluationError:
-    where = f'a rule of "{relation}"' if relation else "the query"
-    return EvaluationError(problem(failure.code, **{"where": where, **failure.parameters}))
 
 
 def _float_mean(values: list[float]) -> float:

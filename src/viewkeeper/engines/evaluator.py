@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from viewkeeper.engines.interface import Derivation, Engine
-from viewkeeper.program.ast import Atom, Program
+from viewkeeper.program.arrow import batch_of_rows
+from viewkeeper.program.ast import Atom, Constant, Program, Relation, Rule
+from viewkeeper.program.safety import is_constant_fact
 from viewkeeper.program.strata import Stratum, stratify
+from viewkeeper.program.values import store
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,9 @@ def _rounds(core: Program, stratum: Stratum, engine: Engine) -> Iterable[int]:
     members = set(stratum.relations)
     rules = [rule for rule in core.rules if rule.head.relation in members]
     engine.begin(stratum.relations)
+    facts = [rule for rule in rules if is_constant_fact(rule)]
+    yield sum(engine.insert(name, [_batch(core.relation(name), facts)]) for name in {rule.head.relation for rule in facts})
+    rules = [rule for rule in rules if not is_constant_fact(rule)]
     first: dict[str, list[Derivation]] = {name: [] for name in stratum.relations}
     again: dict[str, list[Derivation]] = {name: [] for name in stratum.relations}
     for rule in rules:
@@ -60,8 +68,8 @@ def _rounds(core: Program, stratum: Stratum, engine: Engine) -> Iterable[int]:
             for position, literal in enumerate(rule.body)
             if isinstance(literal, Atom) and literal.relation in members
         ]
-    added = sum(engine.step(first).values())
-    yield added
+    if rules:
+        yield sum(engine.step(first).values())
     if stratum.recursive:
         # Round 0 may have added nothing and still have left rows that came from outside.
         added = sum(engine.count(name) for name in stratum.relations)
@@ -69,3 +77,13 @@ def _rounds(core: Program, stratum: Stratum, engine: Engine) -> Iterable[int]:
             added = sum(engine.step(again).values())
             yield added
     engine.end(stratum.relations)
+
+
+def _batch(relation: Relation, facts: list[Rule]) -> pa.RecordBatch:
+    """The constant facts of a relation."""
+    rows = [
+        tuple(store(a.value, c.type) for a, c in zip(fact.head.arguments, relation.columns, strict=True) if isinstance(a, Constant))
+        for fact in facts
+        if fact.head.relation == relation.name
+    ]
+    return batch_of_rows([row or (1,) for row in rows], relation)

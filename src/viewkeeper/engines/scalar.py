@@ -12,8 +12,10 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
+from viewkeeper.errors import EvaluationError, problem
 from viewkeeper.program.values import (
     INT_MAX,
     INT_MIN,
@@ -35,6 +37,11 @@ class Failure(Exception):
     def __init__(self, code: str, **parameters: Any) -> None:
         super().__init__(code, parameters)
         self.code, self.parameters = code, parameters
+
+
+def evaluation_error(failure: Failure, relation: str | None) -> EvaluationError:
+    where = f'a rule of "{relation}"' if relation else "the query"
+    return EvaluationError(problem(failure.code, **{"where": where, **failure.parameters}))
 
 
 def strict(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +71,20 @@ def fit_unsigned(value: int) -> int:
     if not 0 <= value <= INT_MAX:
         raise Failure("OVERFLOW")
     return value
+
+
+def whole(value: float) -> int:
+    """The result of integer arithmetic in SQLite, which is a float if it was too large on the way."""
+    if not isinstance(value, int):
+        raise Failure("OVERFLOW")
+    return value
+
+
+def fit_digits(scaled: float, precision: int) -> int:
+    found = whole(scaled)
+    if abs(found) >= 10**precision:
+        raise Failure("OVERFLOW")
+    return found
 
 
 def divide(left: int, right: int) -> int:
@@ -143,9 +164,9 @@ def float_sum(values: Sequence[float]) -> float:
         return finite(math.fsum(values))
     except OverflowError:
         pass
-    # fsum gives up on intermediate overflow; scaled down by a power of two the sum is exact as long as no digit falls off the end.
+    # fsum gives up where the sum overflows on the way; fractions do not.
     try:
-        return finite(math.ldexp(math.fsum(math.ldexp(value, -64) for value in values), 64))
+        return finite(float(sum(map(Fraction, values))))
     except OverflowError:
         raise Failure("OVERFLOW") from None
 
@@ -220,7 +241,9 @@ SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_divide": (divide, 2),
     "vk_remainder": (remainder, 2),
     "vk_power": (power, 2),
+    "vk_whole": (whole, 1),
     "vk_fit_unsigned": (fit_unsigned, 1),
+    "vk_fit_digits": (fit_digits, 2),
     "vk_bit_xor": (bit_xor, 2),
     "vk_shift_right_unsigned": (shift_right_unsigned, 2),
     "vk_shift_left_unsigned": (shift_left_unsigned, 2),
@@ -246,6 +269,7 @@ SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_float_to_string": (repr, 1),
     "vk_date_to_string": (format_date, 1),
     "vk_timestamp_to_string": (format_timestamp, 1),
+    "vk_bytes_to_string": (bytes.hex, 1),
     "vk_sum_parts": (lambda high, low: fit_number((high << 32) + low), 2),
     "vk_mean_parts": (lambda high, low, divisor: mean((high << 32) + low, divisor), 3),
     "vk_fail": (fail, 1),

@@ -5,14 +5,15 @@ A rule becomes
     SELECT head FROM atoms WHERE joins AND comparisons AND NOT EXISTS negations
 
 Values of the program are parameters, never text. Arithmetic that may overflow is checked once, where a chain of + - * ends
-(``Expression.chain``). A comparison that can fail is evaluated only where the other comparisons hold.
+(``Expression.chain``). A comparison that can fail is evaluated only where those hold that cannot, and those before it.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from viewkeeper.engines.names import sql_name
@@ -33,14 +34,16 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
     all_variables,
+    literal_terms,
 )
 from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.types import NUMBER, Kind, Type
+from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
 from viewkeeper.program.typing import Inferred, Typer, group_variables, grouping_aggregate
 from viewkeeper.program.values import Stored, store
 
 CHAINED = frozenset({"+", "-", "*", "neg", "rescale"})
+LONGEST_CHAIN = 8  # An engine that goes on in doubles must not reach infinity before the check.
 
 
 class Reading(Enum):
@@ -52,11 +55,11 @@ class Reading(Enum):
 
 @dataclass(frozen=True)
 class Expression:
-    """A piece of SQL with its type. ``chain`` says that it is arithmetic whose overflow was not checked yet."""
+    """A piece of SQL with its type. ``chain`` is the number of steps of arithmetic whose overflow was not checked yet."""
 
     sql: str
     type: Type
-    chain: bool = False
+    chain: int = 0
     partial: bool = False
     nullable: bool = False
 
@@ -68,6 +71,7 @@ class Statement:
     sql: str
     parameters: dict[str, Stored]
     accesses: tuple[Access, ...]
+    aliases: dict[str, tuple[str, Reading]]
 
 
 class Dialect(ABC):
@@ -118,13 +122,14 @@ class Compiler:
         _, types = typer.rule(rule)
         grouped = grouping_aggregate(rule)
         body = rule.body if grouped is None else grouped.body
-        compilation = _Body(self, typer, body, types, sizes or {}, delta)
+        results = rule.head.arguments if grouped is None or grouped.target is None else (*rule.head.arguments, grouped.target)
+        compilation = _Body(self, typer, body, results, types, sizes or {}, delta)
         if grouped is None:
             heads = [compilation.root(compilation.term(a)) for a in rule.head.arguments]
             sql = f"SELECT {_named(heads)}{compilation.tail()}"
         else:
             sql = self._grouping(rule, grouped, compilation)
-        return Statement(sql, compilation.parameters, tuple(compilation.accesses))
+        return Statement(sql, compilation.parameters, tuple(compilation.accesses), compilation.aliases)
 
     def _grouping(self, rule: Rule, aggregate: Aggregate, body: _Body) -> str:
         # SELECT head FROM (SELECT groups, aggregate FROM body GROUP BY groups) WHERE there is a result
@@ -158,6 +163,7 @@ class _Body:
     compiler: Compiler
     typer: Typer
     body: tuple[Literal, ...]
+    results: tuple[Term, ...]
     types: dict[str, Type]
     sizes: Mapping[str, int]
     delta: int | None
@@ -166,6 +172,7 @@ class _Body:
     sources: list[str] = field(default_factory=list)
     joins: list[str] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
+    aliases: dict[str, tuple[str, Reading]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.dialect = self.compiler.dialect
@@ -176,19 +183,14 @@ class _Body:
         self.accesses = accesses(self.body, order)
         late = [late for number, position in enumerate(order) for late in self._atom(position, f"t{number}")]
         equations = self._equations()
-        total: list[str] = []
-        partial: list[str] = []
-        for sql, term in late:
-            right = self.term(term)
-            (partial if right.partial else total).append(f"{sql} = {self.root(right)}")
-        for literal in self.body:
-            if literal in equations:
-                continue
-            condition = self._condition(literal)
-            if condition is not None:
-                (partial if condition.partial else total).append(condition.sql)
-        self.conditions = total + [_guarded(sql, total) for sql in partial]
-        self.conditions += [self._negation(literal, i) for i, literal in enumerate(self.body) if isinstance(literal, Negation)]
+        found = [self._equal(column, term) for column, term in late]
+        found += [equations[i] if i in equations else self._condition(literal) for i, literal in enumerate(self.body)]
+        conditions = [condition for condition in found if condition is not None]
+        negations = [self._negation(literal, i) for i, literal in enumerate(self.body) if isinstance(literal, Negation)]
+        total = [condition.sql for condition in conditions if not condition.partial]
+        partial = [condition.sql for condition in conditions + negations if condition.partial]
+        self.conditions = total + [_guarded(sql, total + partial[:i]) for i, sql in enumerate(partial)]
+        self.conditions += [condition.sql for condition in negations if not condition.partial]
 
     def tail(self) -> str:
         text = f" FROM {' CROSS JOIN '.join(self.sources)}" if self.sources else ""
@@ -207,6 +209,7 @@ class _Body:
         reading = Reading.DELTA if position == self.delta else Reading.ALL
         source, conditions = self.dialect.source(relation, reading, alias)
         self.sources.append(source)
+        self.aliases[alias] = (relation.name, reading)
         self.joins += conditions
         for place, argument in enumerate(atom.arguments):
             column = self.dialect.column(alias, relation, place)
@@ -223,31 +226,38 @@ class _Body:
                 case _:
                     yield column, argument
 
-    def _negation(self, negation: Negation, number: int) -> str:
+    def _equal(self, column: str, term: Term) -> Expression:
+        right = self.term(term)
+        return Expression(f"{column} = {self.root(right)}", NUMBER, partial=right.partial)
+
+    def _negation(self, negation: Negation, number: int) -> Expression:
         relation = self.compiler.relations[negation.atom.relation]
         alias = f"n{number}"
         source, conditions = self.dialect.source(relation, Reading.ALL, alias)
+        failing = []
         for place, argument in enumerate(negation.atom.arguments):
             if not isinstance(argument, Wildcard):
-                conditions.append(f"{self.dialect.column(alias, relation, place)} = {self.root(self.term(argument))}")
+                value = self.term(argument)
+                conditions.append(f"{self.dialect.column(alias, relation, place)} = {self.root(value)}")
+                failing += [f"{self.root(value)} IS NULL OR "] if value.partial else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"NOT EXISTS (SELECT 1 FROM {source}{where})"
+        absent = f"NOT EXISTS (SELECT 1 FROM {source}{where})"
+        # !r(1 / x) fails for x = 0 even where r is empty; of NULL it holds anyhow.
+        return Expression(f"({''.join(failing)}{absent})", NUMBER, partial=True) if failing else Expression(absent, NUMBER)
 
     # ---- comparisons
 
-    def _equations(self) -> list[Literal]:
-        """Binds variables by ``x = term``; returns the equations used up."""
-        used: list[Literal] = []
-        waiting = [x for x in self.body if isinstance(x, Comparison) and x.operator == "="]
+    def _equations(self) -> dict[int, Expression | None]:
+        """Binds variables by ``x = term``; for each position of an equation used up, what is left of it as a condition."""
+        used: dict[int, Expression | None] = {}
+        waiting = {i: x for i, x in enumerate(self.body) if isinstance(x, Comparison) and x.operator == "="}
         progress = True
         while progress:
             progress = False
-            for equation in list(waiting):
+            for position, equation in list(waiting.items()):
                 for side, other in ((equation.left, equation.right), (equation.right, equation.left)):
                     if isinstance(side, Variable) and side.name not in self.bindings and self._ready(other):
-                        self._bind(side.name, other)
-                        waiting.remove(equation)
-                        used.append(equation)
+                        used[position] = self._bind(side.name, other, waiting.pop(position))
                         progress = True
                         break
         return used
@@ -255,18 +265,25 @@ class _Body:
     def _ready(self, term: Term) -> bool:
         return set(all_variables((Comparison("=", term, term),))) <= self.bindings.keys()
 
-    def _bind(self, name: str, term: Term) -> None:
+    def _bind(self, name: str, term: Term, equation: Comparison) -> Expression | None:
         if isinstance(term, Call) and term.function == "range":
             alias = f"g{len(self.sources)}"
             source, value = self.dialect.range([self.root(self.term(a)) for a in term.arguments], alias)
             self.sources.append(source)
             self.bindings[name] = Expression(value, self.types[name])
-            return
+            return None
         bound = self.term(term)
         root = self.root(bound)
         self.bindings[name] = Expression(root, bound.type, partial=bound.partial)
-        if bound.nullable:  # an equation is not true of NULL
-            self.joins.append(f"{root} IS NOT NULL")
+        # An equation is not true of NULL, and it fails with its term, used or not.
+        needed = bound.nullable or bound.partial and not self._is_used(name, equation)
+        return Expression(f"{root} IS NOT NULL", NUMBER, partial=bound.partial) if needed else None
+
+    def _is_used(self, name: str, equation: Comparison) -> bool:
+        """Is the variable evaluated anyhow, by a result or another condition?"""
+        others = [x for x in self.body if isinstance(x, (Comparison, Test)) and x is not equation]
+        terms = (*self.results, *(term for literal in others for term in literal_terms(literal)))
+        return any(name in _evaluated(term) for term in terms)
 
     def _condition(self, literal: Literal) -> Expression | None:
         match literal:
@@ -277,7 +294,7 @@ class _Body:
                 self.sources.append(source)
                 return Expression(f"{self.root(self.term(left))} = {value}", NUMBER)
             case Comparison():
-                left, right = self.term(literal.left), self.term(literal.right)
+                left, right = self._compared(literal.left), self._compared(literal.right)
                 operator = "<>" if literal.operator == "!=" else literal.operator
                 return Expression(
                     f"{self.root(left)} {operator} {self.root(right)}", NUMBER, partial=left.partial or right.partial
@@ -290,12 +307,24 @@ class _Body:
             case Test():
                 arguments = [self.term(a) for a in literal.arguments]
                 sql = self.dialect.test(literal.predicate, [self.root(a) for a in arguments])
-                partial = literal.predicate == "match" or any(a.partial for a in arguments)
+                partial = any(a.partial for a in arguments) or literal.predicate == "match" and not _is_pattern(literal.arguments[0])
                 return Expression(f"NOT {sql}" if literal.negated else sql, NUMBER, partial=partial)
             case Truth():
                 return Expression("TRUE" if literal.value else "FALSE", NUMBER)
             case _:
                 return None
+
+    def _compared(self, term: Term) -> Expression:
+        """A side of a comparison. A decimal brought to more digits never fails here: from 19 digits on it is just larger than all."""
+        if not (isinstance(term, Call) and term.function == "rescale"):
+            return self.term(term)
+        value = self._argument(term.arguments[0], chained=False)
+        result = self._type(term)
+        power = 10 ** (result.scale - value.type.scale)
+        low, top, factor = (self._number(n) for n in (10**MAX_PRECISION // power, 10**MAX_PRECISION, power))
+        scaled = self.dialect.call("*", [value, factor], result)
+        sql = f"CASE WHEN {value.sql} >= {low.sql} THEN {top.sql} WHEN {value.sql} <= -{low.sql} THEN -{top.sql} ELSE {scaled} END"
+        return Expression(sql, result, 0, value.partial, value.nullable)
 
     # ---- terms
 
@@ -321,23 +350,60 @@ class _Body:
         return Expression(self.dialect.parameter(name, constant.type), constant.type, nullable=constant.value is None)
 
     def _call(self, call: Call) -> Expression:
-        arguments = [self.term(a) for a in call.arguments]
-        inferred = self.typer._infer(call, {n: Inferred(e.type) for n, e in self.bindings.items()})
-        assert inferred is not None, call
         chained = call.function in CHAINED
-        if not chained or inferred.type.kind is Kind.UNSIGNED:
-            arguments = [Expression(self.root(a), a.type, False, a.partial, a.nullable) for a in arguments]
+        arguments = [self._argument(a, chained and call.function != "rescale") for a in call.arguments]
+        result = self._type(call)
         partial = FUNCTIONS[call.function].partial or any(a.partial for a in arguments)
         every = call.function == "coalesce"
         nullable = (all if every else any)(a.nullable for a in arguments)
+        chain = 1 + sum(a.chain for a in arguments) if chained else 0
         if call.function == "rescale":
-            power = 10 ** (inferred.type.scale - arguments[0].type.scale)
-            name = f"p{len(self.parameters)}"
-            self.parameters[name] = power
-            arguments = [arguments[0], Expression(self.dialect.parameter(name, NUMBER), NUMBER)]
-            return Expression(self.dialect.call("*", arguments, inferred.type), inferred.type, True, True, nullable)
-        sql = self.dialect.call(call.function, arguments, inferred.type)
-        return Expression(sql, inferred.type, chained, partial, nullable)
+            arguments[1] = self._number(10 ** (result.scale - arguments[0].type.scale))
+        sql = self.dialect.call("*" if call.function == "rescale" else call.function, arguments, result)
+        return Expression(sql, result, chain, partial, nullable)
+
+    def _argument(self, term: Term, chained: bool) -> Expression:
+        """An operand; in a chain of arithmetic its check may wait for the end of the chain."""
+        found = self.term(term)
+        match found.type.kind:
+            case Kind.UNSIGNED:
+                waits = False  # 1 - 2 + 3 must fail
+            case Kind.DECIMAL:
+                # Each result must have 18 digits. An operand brought to the scale of the other may have more until they are added.
+                waits = isinstance(term, Call) and term.function == "rescale"
+            case _:
+                waits = found.chain < LONGEST_CHAIN
+        return found if chained and waits else replace(found, sql=self.root(found), chain=0)
+
+    def _type(self, call: Call) -> Type:
+        inferred = self.typer._infer(call, {n: Inferred(e.type) for n, e in self.bindings.items()})
+        assert inferred is not None, call
+        return inferred.type
+
+    def _number(self, value: int) -> Expression:
+        name = f"p{len(self.parameters)}"
+        self.parameters[name] = value
+        return Expression(self.dialect.parameter(name, NUMBER), NUMBER)
+
+
+def _evaluated(term: Term) -> set[str]:
+    """The variables without whose values the term has none: all but those that coalesce may not need."""
+    match term:
+        case Variable():
+            return {term.name}
+        case Call(function="coalesce"):
+            return _evaluated(term.arguments[0])
+        case Call():
+            return set().union(*map(_evaluated, term.arguments))
+    return set()
+
+
+def _is_pattern(term: Term) -> bool:
+    """A constant that is a regular expression cannot make a match fail."""
+    try:
+        return isinstance(term, Constant) and isinstance(term.value, str) and bool(re.compile(term.value))
+    except re.error:
+        return False
 
 
 def _guarded(condition: str, guards: Sequence[str]) -> str:

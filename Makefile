@@ -1,0 +1,39 @@
+# Everything a person or CI runs. `make` alone lists it.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help demo test lint types bench clean setup
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## Create .venv with everything installed
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up .venv (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "viewkeeper needs Python 3.11 or newer")'
+	@rm -rf .venv && $(PYTHON) -m venv .venv
+	@PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,dev]'
+	@touch $@
+
+demo: $(READY) ## Load the Python standard library as a software catalogue, evaluate its views on both engines
+	@$(BIN)/python examples/software/demo.py
+
+test: $(READY) lint types ## Lint, check types and run all tests
+	@$(BIN)/python -m pytest -q
+
+lint: $(READY) ## Check style and formatting
+	@$(BIN)/ruff check src tests examples bench
+	@$(BIN)/ruff format --check src tests examples bench
+
+types: $(READY) ## Check types (mypy, strict)
+	@$(BIN)/mypy
+
+bench: $(READY) ## Measure against DuckDB on the Debian packages and write docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+clean: ## Remove .venv and everything generated
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

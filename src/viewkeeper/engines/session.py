@@ -1,0 +1,107 @@
+"""Spark sessions: the caller's, untouched, or a local one of ours.
+
+Whatever session is given, we work in one of our own beside it (``newSession``): same cluster, same cached data, separate
+settings and temporary views.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from viewkeeper.errors import EngineError, Problem, problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA = 17
+
+# Settings of our own session; all of them can be set at run time, on any cluster.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.crossJoin.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Adaptive execution forgets how checkpointed data is partitioned, and sizes of such data are unknown: the engine gives hints.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.join.preferSortMergeJoin": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
+}
+
+
+@cache
+def spark_problem() -> Problem | None:
+    """Why Spark cannot be used here, or None. Looked up once."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return problem("SPARK_MISSING")
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
+    if java is None:
+        return problem("JAVA_MISSING", found=f"there is none in JAVA_HOME ({home})" if home else "none was found")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        return problem("JAVA_MISSING", found=f"{java} cannot be started ({error})")
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if version is None:
+        return problem("JAVA_MISSING", found=f"{java} does not say its version")
+    major = int(version[2] or 0) if version[1] == "1" else int(version[1])
+    if major < JAVA:
+        return problem("JAVA_MISSING", found=f"{java} is version {major}")
+    return None
+
+
+def require_spark() -> None:
+    found = spark_problem()
+    if found is not None:
+        raise EngineError(found)
+
+
+def local_session(master: str | None = None) -> SparkSession:
+    """A session on this machine (or on the given master), tuned for one machine: few partitions, no web page."""
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None:
+        return active
+    cores = os.cpu_count() or 2
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run our functions
+    builder = (
+        SparkSession.builder.master(master or f"local[{cores}]")
+        .appName("viewkeeper")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.driver.memory", os.environ.get("VIEWKEEPER_SPARK_MEMORY", "3g"))
+        .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.log.level", "OFF")  # what matters comes back as an exception
+    )
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise EngineError(problem("ENGINE_FAILED", engine="Spark", why=str(error).splitlines()[0])) from None
+    atexit.register(session.stop)
+    return session
+
+
+def our_session(given: SparkSession | str | None) -> SparkSession:
+    """A session of ours beside the given one, or on the given master, or local."""
+    beside: Any = given if given is not None and not isinstance(given, str) else local_session(given)
+    session = beside.newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    return session

@@ -1,0 +1,84 @@
+"""Functions that Spark's own cannot match exactly, as Python functions on the workers; and what Spark's failures mean.
+
+Workers run these by importing this package, so it must be installed where they run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from viewkeeper.engines import scalar
+from viewkeeper.engines.scalar import Failure, finite, float_sum, strict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
+    "vk_power": (scalar.power, "bigint"),
+    "vk_float_power": (scalar.float_power, "double"),
+    "vk_float_to_string": (repr, "string"),
+    "vk_to_date": (scalar.to_date, "bigint"),
+    "vk_to_timestamp": (scalar.to_timestamp, "bigint"),
+    "vk_match": (scalar.matches, "boolean"),
+    "vk_float_sum": (lambda values: float_sum(values) if values else None, "double"),
+    "vk_float_mean": (lambda values: finite(float_sum(values) / len(values)) if values else None, "double"),
+    "vk_mean": (lambda total, divisor: scalar.mean(int(total), divisor), "double"),
+}
+
+_MARK = "VK|"
+_MEANINGS = (
+    (re.compile(r"\[(DIVIDE_BY_ZERO|REMAINDER_BY_ZERO)"), "DIVISION_BY_ZERO"),
+    (re.compile(r"\[(ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE)"), "OVERFLOW"),
+)
+
+
+def register(session: SparkSession, names: set[str]) -> None:
+    """Makes the named functions known to a session."""
+    for name in names & _FUNCTIONS.keys():
+        function, result = _FUNCTIONS[name]
+        session.udf.register(name, _marked(strict(function)), result)
+
+
+def used_in(sql: str) -> set[str]:
+    return set(re.findall(r"\bvk_\w+", sql)) & _FUNCTIONS.keys()
+
+
+def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Failures as text that survives the way through Spark."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Failure as failure:
+            parts = [failure.code, *(str(failure.parameters.get(key, "")) for key in ("function", "value"))]
+            raise ValueError(_MARK + "|".join(parts) + "|VK") from None
+
+    return call
+
+
+def failure_in(text: str) -> Failure | None:
+    """The failure that the text of a Spark error tells of, or None."""
+    at = text.find(_MARK)
+    if at >= 0:
+        code, _, rest = text[at + len(_MARK) :].partition("|")
+        code = re.match(r"\w+", code)[0]  # type: ignore[index]
+        if code != "BAD_TEXT":
+            return Failure(code)
+        function, _, value = rest.partition("|")
+        return _explained(function, re.split(r"\|VK|\s+SQLSTATE|\n", value)[0])
+    for pattern, code in _MEANINGS:
+        if pattern.search(text):
+            return Failure(code)
+    return None
+
+
+def _explained(function: str, value: str) -> Failure:
+    """The same failure once more, here, to have its reason."""
+    convert = scalar.matches if function == "match" else getattr(scalar, function)
+    try:
+        convert(value, "") if function == "match" else convert(value)
+    except Failure as failure:
+        return failure
+    return Failure("BAD_TEXT", function=function, value=value, why="not accepted")
