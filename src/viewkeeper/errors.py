@@ -14,8 +14,10 @@ is one, the place in the source text.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -120,27 +122,81 @@ def conditions() -> dict[str, dict[str, str]]:
     return tomllib.loads(text)
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """', did you mean "x"?' where one of the known names is near, else ''."""
-    from difflib import get_close_matches
+def closest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = {}) -> str:
+    """'Did you mean "x"? ' where one of the known names, or a synonym of one, is near, else ''.
 
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f'did you mean "{near[0]}"? ' if near else ""
+    >>> closest("edgee", ["edge", "reach"])
+    'Did you mean "edge"? '
+    """
+    near = get_close_matches(name, [*known, *synonyms], n=1, cutoff=0.6)
+    return f'Did you mean "{synonyms.get(near[0], near[0])}"? ' if near else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "column"), counted(3, "column")
+    ('1 column', '3 columns')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The text, or its beginning if it is longer than fits a message."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _fill(template: str, parameters: dict[str, Any]) -> str:
     return template.format(**parameters).strip()
 
 
+# ---- places
+
+_TAB = "    "
+_WIDEST = 110
+_BEFORE = 40
+"""Of a line wider than the first, what stands up to the second before the place is shown."""
+
+
 def _excerpt(source: Source, span: Span) -> Sequence[str]:
-    lines = source.text.splitlines()
-    shown = lines[span.line - 1].replace("\t", " ") if span.line <= len(lines) else ""
-    end = span.end_column if span.end_line == span.line else len(shown) + 1
-    carets = "^" * max(1, end - span.column)
+    """The line, with carets under the place. Of a place of several lines the first one is shown."""
+    lines = source.text.split("\n")
+    line = lines[span.line - 1].rstrip() if span.line <= len(lines) else ""
+    start = span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(line)
+    first, last = _window(line, start, end)
+    shown = ("…" if first else "") + _shown(line[first:last]) + ("…" if last < len(line) else "")
+    before = " " * (bool(first) + _width(line[first:start]) + max(0, start - len(line)))
+    carets = "^" * max(1, _width(line[start : min(end, last)]))
+    more = f" … to line {span.end_line}" if span.end_line > span.line else ""
     gutter = " " * len(str(span.line))
     return [
         f"{gutter}--> {source.name}:{span.line}:{span.column}",
         f"{gutter} |",
         f"{span.line} | {shown}",
-        f"{gutter} | {' ' * (span.column - 1)}{carets}",
+        f"{gutter} | {before}{carets}{more}",
     ]
+
+
+def _window(line: str, start: int, end: int) -> tuple[int, int]:
+    """Which characters of the line to show: all, or some around the place."""
+    if len(line) <= _WIDEST:
+        return 0, len(line)
+    first = max(0, start - _BEFORE if end > _WIDEST else 0)
+    return first, min(len(line), first + _WIDEST)
+
+
+def _shown(text: str) -> str:
+    """As it is printed: tabs at a fixed width, control characters visible."""
+    return "".join(_TAB if c == "\t" else "�" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(_character_width(c) for c in _shown(text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

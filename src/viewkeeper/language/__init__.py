@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewkeeper.errors import Problem, ProgramError, Source
-from viewkeeper.language.lowering import Lowering
-from viewkeeper.language.parser import query_body, statements
+from viewkeeper.errors import Problem, ProgramError, Source, problem
+from viewkeeper.language.lowering import lower, lower_body
+from viewkeeper.language.parser import read_body, read_program
 from viewkeeper.program.alternatives import body_alternatives
-from viewkeeper.program.ast import Atom, Column, Program, Relation, Rule, Variable, all_variables
-from viewkeeper.program.check import check
+from viewkeeper.program.ast import Atom, Column, Literal, Program, Relation, Rule, Variable, all_variables
+from viewkeeper.program.check import alternatives_problems, check
+from viewkeeper.program.functions import comparable
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.merge import merge
 from viewkeeper.program.safety import scope_variables
@@ -29,14 +30,15 @@ def parse(text: str, name: str = "<text>", base: Program | None = None) -> Progr
 
     Raises ProgramError with all problems of the text at once.
     """
-    trees, problems = statements(text)
-    lowering = Lowering(base.types if base else ())
-    program = lowering.program(trees)
-    problems += lowering.problems
+    reading = read_program(text)
+    lowered = lower(reading.statements, base.types if base else (), reading.broken)
+    program, problems = lowered.program, reading.problems + lowered.problems
+    doubtful = frozenset(lowered.doubtful)
     if base is not None:
         program, conflicts = merge(base, program)
         problems += conflicts
-    problems += _without_echoes(check(program), problems)
+        doubtful |= {conflict.parameters["name"] for conflict in conflicts}
+    problems += [p for p in check(program, doubtful) if not (lowered.elsewhere and p.code == "UNKNOWN_RELATION")]
     _raise(problems, Source(name, text))
     return program
 
@@ -47,32 +49,39 @@ def parse_query(text: str, program: Program) -> tuple[Program, Relation]:
     Its columns are the variables in order of appearance, those private to aggregates aside.
     """
     source = Source("<query>", text)
-    tree, problems = query_body(text)
-    lowering = Lowering(program.types)
-    lowering.program([])
-    body = lowering.body(tree) if tree is not None else ()
-    problems += lowering.problems
+    tree, problems = read_body(text)
     _raise(problems, source)
+    assert tree is not None
+    body, problems = lower_body(tree)
+    _raise(problems or alternatives_problems(body), source)
     visible = scope_variables(body)
-    names = [variable for variable in all_variables(body) if variable in visible]
-    relation = Relation(_unused("answer", program), tuple(_columns(names, body, program)))
-    rule = Rule(Atom(relation.name, tuple(Variable(n) for n in names)), body)
+    variables = [variable for name, variable in all_variables(body).items() if name in visible]
+    columns, problems = _columns(variables, body, program)
+    relation = Relation(_unused("answer", program), columns)
+    rule = Rule(Atom(relation.name, tuple(variables)), body)
     asked = replace(program, relations=(*program.relations, relation), rules=(*program.rules, rule))
-    _raise(check(asked), source)
+    _raise(problems + check(asked, frozenset({relation.name} if problems else ())), source)
     return asked, relation
 
 
-def _columns(names: list[str], body: tuple, program: Program) -> list[Column]:  # type: ignore[type-arg]
+def _columns(
+    variables: list[Variable], body: tuple[Literal, ...], program: Program
+) -> tuple[tuple[Column, ...], list[Problem]]:
+    """A column for each variable: of the type it has in all alternatives, or of their common base."""
     typer = Typer(program.by_name, Hierarchy.of(program.types))
     found: dict[str, Type] = {}
+    problems: list[Problem] = []
     for alternative in body_alternatives(body):
-        typed, types = typer.rule(Rule(Atom("", ()), alternative))
+        _, types = typer.rule(Rule(Atom("", ()), alternative))
         for name, type_ in types.items():
-            known = found.get(name)
-            found[name] = type_ if known is None else (known if known.name == type_.name else known.base).optional(
-                known.nullable or type_.nullable
-            )
-    return [Column(name, found.get(name, NUMBER)) for name in names]
+            known = found.setdefault(name, type_)
+            if not comparable(known, type_):
+                span = all_variables(alternative)[name].span
+                problems.append(problem("TYPE_CONFLICT", span, variable=name, first=known.base, where="", second=type_.base))
+            elif known != type_:
+                wider = max(known, type_, key=lambda t: t.precision)
+                found[name] = (wider if known.name == type_.name else wider.base).optional(known.nullable or type_.nullable)
+    return tuple(Column(v.name, found.get(v.name, NUMBER)) for v in variables), problems
 
 
 def _unused(name: str, program: Program) -> str:
@@ -80,17 +89,6 @@ def _unused(name: str, program: Program) -> str:
     while name in known:
         name += "_"
     return name
-
-
-def _without_echoes(found: list[Problem], before: list[Problem]) -> list[Problem]:
-    """Leaves out what only follows from what was told already."""
-    codes = {p.code for p in before}
-    echoes: set[str] = set()
-    if codes & {"SYNTAX", "UNSUPPORTED"}:
-        echoes |= {"UNKNOWN_RELATION"}
-    if codes & {"UNKNOWN_TYPE", "TYPE_CYCLE", "TYPE_UNION", "DUPLICATE_TYPE", "DECIMAL_DIGITS"}:
-        echoes |= {"TYPE_CONFLICT", "TYPE_COLUMN", "TYPE_COMPARISON", "TYPE_FUNCTION"}
-    return [p for p in found if p.code not in echoes]
 
 
 def _raise(problems: list[Problem], source: Source) -> None:

@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from viewkeeper.errors import Problem, closest, problem
-from viewkeeper.program.alternatives import MOST_ALTERNATIVES, count_alternatives, rule_alternatives
-from viewkeeper.program.ast import Aggregate, Atom, Directive, Literal, Program, Relation, Rule, atoms_in, literal_terms, subterms
+from viewkeeper.errors import Problem, Span, closest, counted, problem, shortened
+from viewkeeper.program.alternatives import MOST_ALTERNATIVES, body_alternatives, count_alternatives, rule_alternatives
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Constant,
+    Either,
+    Literal,
+    Program,
+    Relation,
+    Rule,
+    aggregates_in,
+    aggregates_of,
+    literal_terms,
+    subterms,
+    variables_of,
+)
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.safety import bound_variables, check_rule, inner_variables, is_constant_fact, scope_variables
-from viewkeeper.program.strata import check_strata, components, dependencies
-from viewkeeper.program.typing import Typer, grouping_aggregate, may_be_null
 from viewkeeper.program.printing import print_term
+from viewkeeper.program.safety import bound_variables, check_rule, inner_variables, is_constant_fact, scope_variables
+from viewkeeper.program.strata import check_strata, components, dependencies, reads
+from viewkeeper.program.types import Type
+from viewkeeper.program.typing import Typer, grouping_aggregate, may_be_null
 
 IO_PARAMETERS = ("IO", "filename", "delimiter", "headers", "rfc4180")
 
 
-def check(program: Program) -> list[Problem]:
-    """The problems of a program, in the order of the text; empty if it can be run."""
-    problems = [*_declarations(program), *_directives(program), *_names(program)]
+def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Problem]:
+    """The problems of a program, in the order of the text; empty if it can be run.
+
+    ``doubtful`` are relations whose declarations have been complained about: what follows from them is not reported.
+    """
+    doubtful |= _redeclared(program)
+    problems = [*_declarations(program), *_directives(program, doubtful), *_names(program, doubtful)]
     relations = {relation.name: relation for relation in reversed(program.relations)}
     typer = Typer(relations, Hierarchy.of(program.types))
     for rule in program.rules:
-        if count_alternatives(rule.body) > MOST_ALTERNATIVES:
-            problems.append(problem("TOO_MANY_ALTERNATIVES", rule.span, most=MOST_ALTERNATIVES))
+        too_many = alternatives_problems((rule.head, *rule.body), rule.span)
+        problems += too_many
+        if too_many:
             continue
+        known = not any(atom.relation in doubtful for atom in _atoms(rule))
         for alternative in rule_alternatives(rule):
             if not is_constant_fact(alternative):
-                problems += check_rule(alternative)
-            typed, types = typer.rule(alternative)
-            problems += _nulls(typed, types, relations)
+                problems += check_rule(alternative, rule.body)
+            if known:
+                typed, types = typer.rule(alternative)
+                problems += _nulls(typed, types, relations)
     problems += typer.problems
     problems += check_strata(program)
     if not problems:
@@ -40,9 +63,22 @@ def check(program: Program) -> list[Problem]:
 def _ordered(problems: Iterable[Problem]) -> list[Problem]:
     found: dict[tuple[object, ...], Problem] = {}
     for p in problems:
-        found.setdefault((p.code, p.span, p.message), p)
+        found.setdefault((p.code, p.span, p.parameters.get("variable", p.message)), p)
     far = (1 << 60, 0)
     return sorted(found.values(), key=lambda p: (p.span.line, p.span.column) if p.span else far)
+
+
+def _atoms(rule: Rule) -> list[Atom]:
+    return [rule.head, *(atom for atom, _ in reads(rule))]
+
+
+# ---- names
+
+
+def _redeclared(program: Program) -> set[str]:
+    """Relations that are declared twice in different ways."""
+    first: dict[str, Relation] = {}
+    return {r.name for r in program.relations if first.setdefault(r.name, r).types != r.types}
 
 
 def _declarations(program: Program) -> Iterable[Problem]:
@@ -50,8 +86,8 @@ def _declarations(program: Program) -> Iterable[Problem]:
     for relation in program.relations:
         first = seen.setdefault(relation.name, relation)
         if first is not relation:
-            line = first.span.line if first.span else "?"
-            yield problem("DUPLICATE_RELATION", relation.span, relation=relation.name, line=line)
+            where = f", first in line {first.span.line}" if first.span else ""
+            yield problem("DUPLICATE_RELATION", relation.span, relation=relation.name, where=where)
         names: set[str] = set()
         for column in relation.columns:
             if column.name in names:
@@ -59,52 +95,96 @@ def _declarations(program: Program) -> Iterable[Problem]:
             names.add(column.name)
 
 
-def _directives(program: Program) -> Iterable[Problem]:
+def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:
     known = program.by_name
     for directive in program.directives:
-        if directive.relation not in known:
-            yield problem(
-                "UNKNOWN_RELATION", directive.span, relation=directive.relation, near=closest(directive.relation, known)
-            )
-        yield from _parameters(directive)
+        if directive.relation not in known and directive.relation not in doubtful:
+            yield _unknown(directive.relation, directive.span, known)
+        for name, value in directive.parameters:
+            found = parameter_problem(directive.kind, name, value, directive.span, directive.span)
+            if found is not None:
+                yield found
 
 
-def _parameters(directive: Directive) -> Iterable[Problem]:
-    for name, value in directive.parameters:
-        if name not in IO_PARAMETERS:
+def parameter_problem(kind: str, name: str, value: str, name_span: Span | None, value_span: Span | None) -> Problem | None:
+    """What is wrong with a parameter of a directive."""
+    match name:
+        case "IO" if value not in (("file", "stdout") if kind == "output" else ("file",)):
+            hint = "Only files (IO=file) are read and written, and standard output (IO=stdout) is written."
+            return problem("UNSUPPORTED", value_span, what=f"IO={value} is", hint=hint)
+        case "headers" | "rfc4180" if value not in ("true", "false"):
+            return problem("BAD_PARAMETER", value_span, parameter=name, value=value, wanted="true or false")
+        case "delimiter" | "filename" if not value:
+            return problem("BAD_PARAMETER", value_span, parameter=name, value=value, wanted="a text that is not empty")
+        case _ if name not in IO_PARAMETERS:
             near = closest(name, IO_PARAMETERS)
-            yield problem("UNKNOWN_PARAMETER", directive.span, parameter=name, near=near, known=", ".join(IO_PARAMETERS))
-        elif name == "IO" and value not in (("file", "stdout") if directive.kind == "output" else ("file",)):
-            yield problem("UNSUPPORTED", directive.span, what=f"IO={value}", hint="Only files are read and written, and IO=stdout.")
-        elif name in ("headers", "rfc4180") and value not in ("true", "false"):
-            yield problem("BAD_PARAMETER", directive.span, parameter=name, value=value, wanted="true or false")
-        elif name in ("delimiter", "filename") and not value:
-            yield problem("BAD_PARAMETER", directive.span, parameter=name, value=value, wanted="a text")
+            return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near=near, known=", ".join(IO_PARAMETERS))
+    return None
 
 
-def _names(program: Program) -> Iterable[Problem]:
+def _names(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:
     known = {relation.name: relation for relation in reversed(program.relations)}
     for rule in program.rules:
-        for atom in (rule.head, *(atom for atom, _ in atoms_in(rule.body))):
+        for atom in _atoms(rule):
             relation = known.get(atom.relation)
+            if atom.relation in doubtful:
+                continue
             if relation is None:
-                yield problem("UNKNOWN_RELATION", atom.span, relation=atom.relation, near=closest(atom.relation, known))
+                yield _unknown(atom.relation, _name_span(atom), known)
             elif relation.arity != len(atom.arguments):
-                yield problem(
-                    "ARITY", atom.span, relation=atom.relation, wanted=relation.arity, found=len(atom.arguments),
-                    columns=", ".join(column.name for column in relation.columns),
-                )  # fmt: skip
+                columns = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+                wanted, found = counted(relation.arity, "column"), len(atom.arguments)
+                yield problem("ARITY", atom.span, relation=atom.relation, wanted=wanted, found=found, columns=columns)
 
 
-def _nulls(rule: Rule, types: dict, relations: dict[str, Relation]) -> Iterable[Problem]:  # type: ignore[type-arg]
+def _unknown(name: str, span: Span | None, known: Iterable[str]) -> Problem:
+    return problem("UNKNOWN_RELATION", span, relation=name, near=closest(name, known))
+
+
+def _name_span(atom: Atom) -> Span | None:
+    return atom.span and replace(atom.span, end_line=atom.span.line, end_column=atom.span.column + len(atom.relation))
+
+
+# ---- rules
+
+
+def alternatives_problems(body: tuple[Literal, ...], span: Span | None = None) -> list[Problem]:
+    """Disjunctions that multiply to too many alternatives, in the body or in one of its aggregates."""
+    bodies = [(body, span), *((aggregate.body, aggregate.span) for aggregate in _all_aggregates(body))]
+    return [
+        problem("TOO_MANY_ALTERNATIVES", place, most=MOST_ALTERNATIVES)
+        for literals, place in bodies
+        if count_alternatives(literals) > MOST_ALTERNATIVES
+    ]
+
+
+def _all_aggregates(body: Iterable[Literal]) -> Iterable[Aggregate]:
+    """The aggregates of a body, those inside others included."""
+    for literal in body:
+        if isinstance(literal, Either):
+            for alternative in literal.alternatives:
+                yield from _all_aggregates(alternative)
+        todo = list(aggregates_in(literal))
+        for aggregate in todo:
+            yield aggregate
+            yield from _all_aggregates(aggregate.body)
+            if aggregate.target is not None:
+                todo += aggregates_of(aggregate.target)
+
+
+def _nulls(rule: Rule, types: dict[str, Type], relations: dict[str, Relation]) -> Iterable[Problem]:
     relation = relations.get(rule.head.relation)
-    if relation is None or relation.arity != rule.head.arguments.__len__():
+    if relation is None or relation.arity != len(rule.head.arguments):
         return
     for argument, column in zip(rule.head.arguments, relation.columns, strict=True):
         if not column.type.nullable and may_be_null(argument, types):
+            nullable = [v.name for v in variables_of(argument) if may_be_null(v, types)]
+            otherwise = f", or exclude NULL with !is_null({nullable[0]})" if nullable else ""
+            state = "is" if isinstance(argument, Constant) else "may be"
             yield problem(
-                "NULL_COLUMN", argument.span, term=print_term(argument), column=f"{relation.name}.{column.name}", type=column.type
-            )
+                "NULL_COLUMN", argument.span, term=shortened(print_term(argument)), column=f"{relation.name}.{column.name}",
+                type=column.type, otherwise=otherwise, state=state,
+            )  # fmt: skip
 
 
 def _aggregate_domains(program: Program) -> Iterable[Problem]:
@@ -114,9 +194,8 @@ def _aggregate_domains(program: Program) -> Iterable[Problem]:
         for alternative in rule_alternatives(rule):
             if grouping_aggregate(alternative) is not None:
                 continue
-            recursive = any(
-                isinstance(literal, Atom) and place[literal.relation] == place[rule.head.relation] for literal in alternative.body
-            )
+            atoms = [literal for literal in alternative.body if isinstance(literal, Atom)]
+            recursive = any(place[atom.relation] == place[rule.head.relation] for atom in atoms)
             if recursive:
                 for literal in (alternative.head, *alternative.body):
                     yield from _dependent_aggregates(literal, alternative)
@@ -134,7 +213,5 @@ def _dependent_aggregates(literal: Literal, rule: Rule) -> Iterable[Problem]:
 
 def bound_inside(aggregate: Aggregate) -> set[str]:
     """Variables that every alternative of the aggregate's own body binds."""
-    from viewkeeper.program.alternatives import body_alternatives
-
     bodies = body_alternatives(aggregate.body)
     return set.intersection(*(bound_variables(body, set(), scope_variables(body)) for body in bodies))

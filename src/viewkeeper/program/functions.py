@@ -33,6 +33,7 @@ class Function:
     """A function: ``typing`` gives the result's type or None where the arguments do not fit.
 
     ``alike`` is the number of leading arguments that must share one type (-1: all), so that open constants among them adopt it.
+    ``takes`` are the types of the arguments where there is only one choice.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Function:
     accepts: str
     alike: int = -1
     partial: bool = True
+    takes: tuple[Type, ...] = ()
 
 
 def comparable(left: Type, right: Type) -> bool:
@@ -79,8 +81,11 @@ def _convert(kinds: frozenset[Kind], result: Type) -> Typing:
     return lambda types: result if types[0].kind in kinds else None
 
 
-def _fixed(arguments: Sequence[Type], result: Type) -> Typing:
-    return lambda types: result if [t.kind for t in types] == [t.kind for t in arguments] else None
+def _fixed(name: str, takes: tuple[Type, ...], result: Type, accepts: str, partial: bool) -> Function:
+    def typing(types: Sequence[Type]) -> Type | None:
+        return result if [t.kind for t in types] == [t.kind for t in takes] else None
+
+    return Function(name, (len(takes), len(takes)), typing, accepts, partial=partial, takes=takes)
 
 
 _TEXT_OR_NUMERIC = NUMERIC | {Kind.SYMBOL, Kind.BOOL}
@@ -108,15 +113,15 @@ def _functions() -> list[Function]:
         Function("min", (1, _MANY), _same(ORDERED), "values of one ordered type", partial=False),
         Function("max", (1, _MANY), _same(ORDERED), "values of one ordered type", partial=False),
         Function("cat", (1, _MANY), _same(frozenset({Kind.SYMBOL})), "symbols", partial=False),
-        Function("strlen", (1, 1), _fixed([SYMBOL], NUMBER), "a symbol", partial=False),
-        Function("substr", (3, 3), _fixed([SYMBOL, NUMBER, NUMBER], SYMBOL), "a symbol and two numbers", 0, False),
-        Function("ord", (1, 1), _fixed([SYMBOL], NUMBER), "a symbol", partial=False),
+        _fixed("strlen", (SYMBOL,), NUMBER, "a symbol", partial=False),
+        _fixed("substr", (SYMBOL, NUMBER, NUMBER), SYMBOL, "a symbol and two numbers", partial=False),
+        _fixed("ord", (SYMBOL,), NUMBER, "a symbol", partial=False),
         Function("to_number", (1, 1), _convert(_TEXT_OR_NUMERIC, NUMBER), "a symbol, bool or number of any kind"),
         Function("to_unsigned", (1, 1), _convert(_TEXT_OR_NUMERIC, UNSIGNED), "a symbol, bool or number of any kind"),
         Function("to_float", (1, 1), _convert(NUMERIC | {Kind.SYMBOL}, FLOAT), "a symbol or number of any kind"),
         Function("to_string", (1, 1), _convert(frozenset(Kind), SYMBOL), "any value", partial=False),
-        Function("to_date", (1, 1), _fixed([SYMBOL], DATE), "a symbol"),
-        Function("to_timestamp", (1, 1), _fixed([SYMBOL], TIMESTAMP), "a symbol"),
+        _fixed("to_date", (SYMBOL,), DATE, "a symbol", partial=True),
+        _fixed("to_timestamp", (SYMBOL,), TIMESTAMP, "a symbol", partial=True),
         Function("range", (2, 3), whole, _WHOLE),
         Function("coalesce", (2, 2), _same(frozenset(Kind)), "two values of one type", partial=False),
         # The two below are inserted where decimals change their digits; they can be written, too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from viewkeeper.errors import Problem, problem
 from viewkeeper.program.ast import Program, Relation, TypeDeclaration
@@ -48,14 +48,12 @@ def _conflict(what: str, declared: Relation | TypeDeclaration, old: str, new: st
 
 def without_spans(node: T) -> T:
     """The same, with all places in the text removed."""
+    found: Any = node
     if isinstance(node, tuple):
-        return tuple(without_spans(part) for part in node)  # type: ignore[return-value]
-    if dataclasses.is_dataclass(node) and not isinstance(node, type) and hasattr(node, "span"):
-        fields = {
-            f.name: None if f.name == "span" else without_spans(getattr(node, f.name)) for f in dataclasses.fields(node)
-        }
-        return dataclasses.replace(node, **fields)  # type: ignore[return-value]
-    if isinstance(node, Program):
-        fields = {f.name: without_spans(getattr(node, f.name)) for f in dataclasses.fields(node)}
-        return dataclasses.replace(node, **fields)
-    return node
+        found = tuple(without_spans(part) for part in node)
+    elif isinstance(node, Program) or hasattr(node, "span"):
+        parts: Any = node
+        fields = [f.name for f in dataclasses.fields(parts)]
+        found = dataclasses.replace(parts, **{f: None if f == "span" else without_spans(getattr(parts, f)) for f in fields})
+    result: T = found
+    return result

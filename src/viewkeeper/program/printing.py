@@ -29,13 +29,8 @@ from viewkeeper.program.types import Kind
 from viewkeeper.program.values import format_timestamp, store_timestamp
 
 # From weakest to tightest; the names of the grammar's levels.
-PRECEDENCE: dict[str, int] = {
-    op: level
-    for level, ops in enumerate(
-        (("lor",), ("lxor",), ("land",), ("bor",), ("bxor",), ("band",), ("bshl", "bshr", "bshru"), ("+", "-"), ("*", "/", "%")), 1
-    )
-    for op in ops
-}
+_LEVELS = ("lor", "lxor", "land", "bor", "bxor", "band", "bshl bshr bshru", "+ -", "* / %")
+PRECEDENCE: dict[str, int] = {sign: level for level, signs in enumerate(_LEVELS, 1) for sign in signs.split()}
 _UNARY = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
 _UNARY_LEVEL, _POWER_LEVEL, _ATOM_LEVEL = 10, 11, 12
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from viewkeeper.errors import Problem, problem
 from viewkeeper.program.alternatives import body_alternatives
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
-    Call,
     Comparison,
     Constant,
     Either,
@@ -27,6 +27,7 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
+from viewkeeper.program.strata import reach
 from viewkeeper.program.typing import grouping_aggregate
 
 
@@ -74,38 +75,70 @@ def bound_variables(body: Iterable[Literal], given: set[str], visible: set[str])
     return bound
 
 
-def check_rule(rule: Rule) -> list[Problem]:
-    """What keeps a disjunction-free rule from being evaluated."""
-    problems: list[Problem] = []
+def check_rule(rule: Rule, whole: tuple[Literal, ...] = ()) -> list[Problem]:
+    """What keeps a disjunction-free rule from being evaluated; ``whole`` is the body it is an alternative of."""
+    elsewhere = set(all_variables(whole)) - set(all_variables(rule.body))
     grouped = grouping_aggregate(rule)
-    if grouped is not None:
-        assert isinstance(rule.body[0], Comparison) and isinstance(rule.body[0].left, Variable)
-        result = rule.body[0].left.name
-        for body in body_alternatives(grouped.body):
-            problems += _check_body(body, (rule.head,), {result}, set(), grouped.target)
-        return _unique(problems)
-    problems += _check_body(rule.body, (rule.head,), set(), set(), None)
-    return _unique(problems)
+    if grouped is None:
+        return _check_body(rule.body, (rule.head,), set(), set(), None, elsewhere)
+    result = rule.body[0].left.name  # type: ignore[union-attr]  # grouping_aggregate made sure
+    problems: list[Problem] = []
+    for body in body_alternatives(grouped.body):
+        problems += _check_body(body, (rule.head,), {result}, set(), grouped.target, elsewhere)
+    return problems
 
 
 def _check_body(
-    body: tuple[Literal, ...], head: tuple[Atom, ...], given: set[str], outer: set[str], target: Term | None
+    body: tuple[Literal, ...],
+    head: tuple[Atom, ...],
+    given: set[str],
+    outer: set[str],
+    target: Term | None,
+    elsewhere: AbstractSet[str] = frozenset(),
 ) -> list[Problem]:
     visible = scope_variables(body) | scope_variables(head) | outer
     if target is not None:
         visible |= {v.name for v in variables_of(target)}
     bound = bound_variables(body, given, visible)
-    problems = [
-        problem("UNBOUND_VARIABLE", variable.span, variable=variable.name, why=why)
-        for variable, why in _uses(body, head, target)
-        if variable.name not in bound
+    problems = [problem("WILDCARD_PLACE", wildcard.span) for wildcard in _misplaced(body, head, target)]
+    aggregates = list(_aggregates(body, head, target))
+    inside = {name for aggregate in aggregates for name in inner_variables(aggregate)}
+    unbound: dict[str, tuple[Variable, str]] = {}
+    for variable, why in _uses(body, head, target, elsewhere):
+        if variable.name not in bound:
+            unbound.setdefault(variable.name, (variable, _LOCAL if variable.name in inside else why))
+    problems += [
+        problem("UNBOUND_VARIABLE", variable.span, variable=variable.name, why=why) for variable, why in _causes(unbound, body)
     ]
-    problems += [problem("WILDCARD_PLACE", wildcard.span) for wildcard in _misplaced(body, head, target)]
-    for aggregate in _aggregates(body, head, target):
+    for aggregate in aggregates:
         inner_given = inner_variables(aggregate) & visible
         for inner in body_alternatives(aggregate.body):
-            problems += _check_body(inner, (), inner_given & (bound | visible), visible, aggregate.target)
+            problems += _check_body(inner, (), inner_given, visible, aggregate.target)
     return problems
+
+
+_EQUATED = "it is equated only with something that is not bound itself"
+_LOCAL = "an aggregate binds nothing outside its braces"
+
+
+def _causes(unbound: dict[str, tuple[Variable, str]], body: Iterable[Literal]) -> Iterator[tuple[Variable, str]]:
+    """The unbound variables without those that only follow from others: of ``x = y, y = z + 1`` only z."""
+    needs: dict[str, set[str]] = {}
+    wild: set[str] = set()  # equated with a term that has a misplaced _, which is told
+    for literal in body:
+        if isinstance(literal, Comparison) and literal.operator == "=":
+            for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(side, Variable) and side.name in unbound and unbound[side.name][1] != _LOCAL:
+                    needs.setdefault(side.name, set()).update(all_variables((Comparison("=", other, other),)).keys() & unbound)
+                    if any(isinstance(part, Wildcard) for part in subterms(other)):
+                        wild.add(side.name)
+    told = {name for name in unbound if name not in needs} | wild
+    for name, (variable, why) in unbound.items():
+        if name not in needs:
+            yield variable, why
+        elif not reach(needs, {name}) & told:
+            told.add(name)
+            yield variable, _EQUATED
 
 
 def _aggregates(body: Iterable[Literal], head: tuple[Atom, ...], target: Term | None) -> Iterator[Aggregate]:
@@ -115,21 +148,18 @@ def _aggregates(body: Iterable[Literal], head: tuple[Atom, ...], target: Term | 
         yield from aggregates_of(target)
 
 
-def _uses(body: Iterable[Literal], head: tuple[Atom, ...], target: Term | None) -> Iterator[tuple[Variable, str]]:
+def _uses(
+    body: Iterable[Literal], head: tuple[Atom, ...], target: Term | None, elsewhere: AbstractSet[str]
+) -> Iterator[tuple[Variable, str]]:
     """Where variables are needed, with the reason to give if they are not bound. The first use of a variable counts."""
     for literal in body:
         match literal:
             case Negation():
                 for variable in _variables(literal):
                     yield variable, "it occurs in a negation, which binds nothing"
-            case Atom():
-                for argument in literal.arguments:
-                    if isinstance(argument, Call):
-                        for variable in variables_of(argument):
-                            yield variable, "it occurs only inside a term"
-            case Comparison(operator="="):
+            case Atom() | Comparison(operator="="):
                 for variable in _variables(literal):
-                    yield variable, "it is equated only with something that is not bound itself"
+                    yield variable, "it occurs only inside a term"
             case Comparison() | Test():
                 for variable in _variables(literal):
                     yield variable, "it occurs in a comparison or test, which binds nothing"
@@ -138,10 +168,8 @@ def _uses(body: Iterable[Literal], head: tuple[Atom, ...], target: Term | None) 
             yield variable, "the aggregate's body does not bind it"
     for atom in head:
         for variable in _variables(atom):
-            yield variable, "it occurs only in the head"
-    for aggregate in _aggregates(body, head, target):
-        for name in inner_variables(aggregate) & {v.name for atom in head for v in _variables(atom)}:
-            yield Variable(name), "an aggregate binds nothing outside its braces"
+            other = variable.name in elsewhere
+            yield variable, "one of the alternatives does not bind it" if other else "it occurs only in the head"
 
 
 def _variables(literal: Literal) -> Iterator[Variable]:
@@ -161,18 +189,6 @@ def _misplaced(body: Iterable[Literal], head: tuple[Atom, ...], target: Term | N
             yield from (part for part in subterms(term) if isinstance(part, Wildcard))
     if target is not None:
         yield from (part for part in subterms(target) if isinstance(part, Wildcard))
-
-
-def _unique(problems: list[Problem]) -> list[Problem]:
-    """One report a variable: the first."""
-    seen: set[object] = set()
-    kept = []
-    for found in problems:
-        key = found.parameters.get("variable") or (found.code, found.span)
-        if key not in seen:
-            seen.add(key)
-            kept.append(found)
-    return kept
 
 
 def is_constant_fact(rule: Rule) -> bool:

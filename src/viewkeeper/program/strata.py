@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from viewkeeper.errors import Problem, problem
-from viewkeeper.program.ast import Program, Rule, atoms_in
+from viewkeeper.program.ast import Atom, Program, Rule, atoms_in
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,28 @@ _STRICTNESS = {"positive": 0, "aggregate": 1, "negation": 2}
 def dependencies(program: Program) -> dict[str, dict[str, str]]:
     graph: dict[str, dict[str, str]] = {relation.name: {} for relation in program.relations}
     for rule in program.rules:
-        reads = graph.setdefault(rule.head.relation, {})
-        for name, use in _reads(rule):
-            if _STRICTNESS[use] >= _STRICTNESS[reads.get(name, "positive")]:
-                reads[name] = use
+        uses = graph.setdefault(rule.head.relation, {})
+        for atom, use in reads(rule):
+            if _STRICTNESS[use] >= _STRICTNESS[uses.get(atom.relation, "positive")]:
+                uses[atom.relation] = use
     return graph
 
 
-def _reads(rule: Rule) -> Iterator[tuple[str, str]]:
-    for atom, use in atoms_in((*rule.body,)):
-        yield atom.relation, use
+def reads(rule: Rule) -> Iterator[tuple[Atom, str]]:
+    """The atoms a rule reads, those in aggregates of its head included, and how: "positive", "negation" or "aggregate"."""
+    yield from ((atom, use) for atom, use in atoms_in((rule.head,)) if atom is not rule.head)
+    yield from atoms_in(rule.body)
 
 
 def stratify(program: Program) -> list[Stratum]:
     """Strata in an order in which each needs only earlier ones and itself."""
     graph = dependencies(program)
     return [
-        Stratum(tuple(component), len(component) > 1 or component[0] in graph[component[0]])
-        for component in components(graph)
+        Stratum(tuple(component), len(component) > 1 or component[0] in graph[component[0]]) for component in components(graph)
     ]
 
 
-def reach(graph: Graph, names: set[str]) -> set[str]:
+def reach(graph: Mapping[str, Iterable[str]], names: set[str]) -> set[str]:
     """The names and everything they depend on."""
     found, todo = set(names), list(names)
     while todo:
@@ -101,25 +102,25 @@ def components(graph: Graph) -> list[list[str]]:
     return found
 
 
+_MARKS = {"positive": "", "negation": "!", "aggregate": "aggregate of "}
+
+
 def check_strata(program: Program) -> list[Problem]:
-    """Negation and aggregation must not go round in a circle."""
+    """Negation and aggregation must not go round in a circle. A circle with several of them is told once."""
     graph = dependencies(program)
     place = {name: number for number, component in enumerate(components(graph)) for name in component}
-    problems = []
+    problems: dict[frozenset[tuple[str, str]], Problem] = {}
     for rule in program.rules:
         head = rule.head.relation
-        for atom, use in atoms_in(rule.body):
+        for atom, use in reads(rule):
             if use == "positive" or place.get(atom.relation) != place.get(head):
                 continue
-            back = _path(graph, atom.relation, head)
-            marks = {"positive": "", "negation": "!", "aggregate": "aggregate of "}
-            steps = [f"{marks[use]}{atom.relation}"]
-            steps += [f"{marks[graph[a][b]]}{b}" for a, b in zip(back, back[1:], strict=False)]
+            circle = [head, *_path(graph, atom.relation, head)]
+            steps = [f"{_MARKS[use]}{atom.relation}", *(f"{_MARKS[graph[a][b]]}{b}" for a, b in pairwise(circle[1:]))]
             code = "NEGATION_CYCLE" if use == "negation" else "AGGREGATE_CYCLE"
             found = problem(code, atom.span, relation=atom.relation, cycle=" → ".join([head, *steps]))
-            if all((p.code, p.parameters) != (found.code, found.parameters) for p in problems):
-                problems.append(found)
-    return problems
+            problems.setdefault(frozenset(pairwise(circle)), found)
+    return list(problems.values())
 
 
 def _path(graph: Graph, start: str, goal: str) -> list[str]:

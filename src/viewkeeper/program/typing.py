@@ -9,11 +9,13 @@ The result is the same rule with every constant typed and decimals brought to th
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 
-from viewkeeper.errors import Problem, Span, closest, problem
+from viewkeeper.errors import Problem, Span, closest, counted, problem, shortened
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
@@ -34,11 +36,11 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
-from viewkeeper.program.functions import FUNCTIONS, aggregate_type, comparable
+from viewkeeper.program.functions import FUNCTIONS, Function, aggregate_type, comparable
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.printing import print_term
-from viewkeeper.program.types import FLOAT, MAX_PRECISION, NUMBER, NUMERIC, SYMBOL, Kind, Type, decimal_type
-from viewkeeper.program.values import INT_MAX, INT_MIN, type_of_value
+from viewkeeper.program.printing import print_literal, print_term
+from viewkeeper.program.types import FLOAT, MAX_PRECISION, NUMBER, SYMBOL, Kind, Type, decimal_type
+from viewkeeper.program.values import INT_MAX, INT_MIN, BadValue, type_of_value
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,34 @@ class Inferred:
 
 Environment = dict[str, Inferred]
 
+# What other languages call the functions.
+_FUNCTIONS_ELSEWHERE = {
+    "concat": "cat", "length": "strlen", "len": "strlen", "substring": "substr", "str": "to_string", "string": "to_string",
+    "int": "to_number", "integer": "to_number", "double": "to_float", "avg": "mean", "average": "mean", "ifnull": "coalesce",
+    "nvl": "coalesce", "itos": "to_string", "itou": "to_unsigned", "itof": "to_float", "ftoi": "to_number", "stoi": "to_number",
+}  # fmt: skip
+_INTERNAL = ("neg", "rescale", "fit_digits")
+
 # Functions of open constants only are open themselves: 1 + 2 is a float where one is expected.
 _AS_ITS_ARGUMENTS = frozenset({"+", "-", "*", "/", "%", "^", "neg", "min", "max", "coalesce", "range"})
+
+
+@dataclass
+class _Memory:
+    """What has been inferred of the terms of one rule.
+
+    It depends only on the term and on the types of its variables. Without a memory the bodies of aggregates inside aggregates
+    would be gone through again and again.
+    """
+
+    inferred: dict[tuple[object, ...], Inferred | None] = field(default_factory=dict)
+    _terms: dict[int, tuple[Term, tuple[str, ...]]] = field(default_factory=dict)
+
+    def variables(self, term: Term) -> tuple[str, ...]:
+        """The variables of a term, which is kept, so that its id stays its own."""
+        if id(term) not in self._terms:
+            self._terms[id(term)] = term, tuple(all_variables((Comparison("=", term, Wildcard()),)))
+        return self._terms[id(term)][1]
 
 
 @dataclass
@@ -62,13 +90,17 @@ class Typer:
     relations: dict[str, Relation]
     hierarchy: Hierarchy
     problems: list[Problem] = field(default_factory=list)
+    _memory: _Memory = field(default_factory=_Memory, repr=False)
+    _conflicting: set[str] = field(default_factory=set, repr=False)
 
     def rule(self, rule: Rule) -> tuple[Rule, dict[str, Type]]:
         """The typed rule and the types of its variables, those private to aggregates aside."""
+        self._memory = _Memory()
+        self._conflicting = set()
         environment: Environment = {}
         grouped = grouping_aggregate(rule)
         if grouped is not None:
-            Typer(self.relations, self.hierarchy)._infer_body(grouped.body, environment, None)
+            self._silent()._infer_body(grouped.body, environment, None)
         self._infer_body(rule.body, environment, rule.head)
         body = tuple(self._literal(literal, environment) for literal in rule.body)
         head = self._atom(rule.head, environment, in_head=True)
@@ -78,10 +110,15 @@ class Typer:
 
     def body_types(self, body: tuple[Literal, ...]) -> dict[str, Type]:
         """The types of a typed body's variables."""
+        self._memory = _Memory()
         environment: Environment = {}
         self._infer_body(body, environment, None)
         types = {name: inferred.type for name, inferred in environment.items()}
         return _with_nullability(Rule(Atom("", ()), body), types, self.relations)
+
+    def _silent(self) -> Typer:
+        """One whose problems are not reported."""
+        return Typer(self.relations, self.hierarchy, [], self._memory)
 
     # ---- 1 and 2: variables
 
@@ -123,22 +160,31 @@ class Typer:
             if not isinstance(argument, Variable):
                 continue
             known, column_type = environment.get(argument.name), column.type.optional(False)
-            if known is None or known.free and comparable(known.type, column_type):
+            if known is None or (known.free and comparable(known.type, column_type)):
                 if known is None or not only_unknown:
                     environment[argument.name] = Inferred(column_type, free=only_unknown)
             elif not only_unknown and argument.name not in reported:
                 meet = self.hierarchy.meet(known.type, column_type)
                 if meet is None:
                     reported.add(argument.name)
+                    self._conflicting.add(argument.name)
                     self._report(
                         "TYPE_CONFLICT", argument.span, variable=argument.name, first=known.type, second=column_type,
-                        column=f"{atom.relation}.{column.name}",
+                        where=f", in the column {atom.relation}.{column.name},",
                     )  # fmt: skip
                 else:
                     environment[argument.name] = Inferred(meet)
 
     def _infer(self, term: Term, environment: Environment) -> Inferred | None:
         """The type of a term as far as it is known, without reporting anything."""
+        if not isinstance(term, (Call, Aggregate)):
+            return self._infer_once(term, environment)
+        key = (id(term), *map(environment.get, self._memory.variables(term)))
+        if key not in self._memory.inferred:
+            self._memory.inferred[key] = self._infer_once(term, environment)
+        return self._memory.inferred[key]
+
+    def _infer_once(self, term: Term, environment: Environment) -> Inferred | None:
         match term:
             case Variable():
                 return environment.get(term.name)
@@ -162,7 +208,18 @@ class Typer:
             return None
         if all(inferred is None for inferred in known) and call.function in _AS_ITS_ARGUMENTS:
             return None
-        _, result = Typer(self.relations, self.hierarchy)._call(call, environment, None)
+        function = FUNCTIONS.get(call.function)
+        if function is None or not function.arity[0] <= len(call.arguments) <= function.arity[1]:
+            return None
+        # Only what is open is typed here, so that the work does not double with every level of a term.
+        silent = self._silent()
+        types = [
+            inferred.type
+            if inferred is not None and not isinstance(argument, Constant)
+            else silent._term(argument, environment, wanted)[1]
+            for argument, inferred, wanted in zip(call.arguments, known, _wanted(call, function, known, None), strict=True)
+        ]
+        result = _call_type(call, [t for t in types if t is not None]) if all(types) else None
         return Inferred(result, free=True) if result else None
 
     def _aggregate_type(self, aggregate: Aggregate, environment: Environment) -> Type | None:
@@ -175,8 +232,7 @@ class Typer:
     def _inner(self, aggregate: Aggregate, environment: Environment) -> Environment:
         """The environment inside an aggregate; variables shared with the outside keep their types."""
         inner = dict(environment)
-        silent = Typer(self.relations, self.hierarchy)
-        silent._infer_body(aggregate.body, inner, None)
+        self._silent()._infer_body(aggregate.body, inner, None)
         return inner
 
     # ---- 3: constants, and the report of what does not fit
@@ -194,9 +250,8 @@ class Typer:
                 arguments = tuple(self._term(a, environment, expected) for a in literal.arguments)
                 for argument, (_, found) in zip(literal.arguments, arguments, strict=True):
                     if expected is not None and found is not None and found.kind is not Kind.SYMBOL:
-                        self._report(
-                            "TYPE_FUNCTION", argument.span, function=literal.predicate, accepts="symbols", found=str(found)
-                        )
+                        self._report_function(literal.predicate, "symbols", [found], argument.span, argument)
+                self._check_pattern(literal)
                 return replace(literal, arguments=tuple(term for term, _ in arguments))
             case Either():
                 alternatives = tuple(
@@ -212,10 +267,12 @@ class Typer:
             return atom
         arguments = []
         for argument, column in zip(atom.arguments, relation.columns, strict=True):
+            if in_head and isinstance(argument, Constant) and column.type.kind is Kind.DECIMAL:
+                self._check_range(_adopt(argument, column.type), column.type)
             term, found = self._term(argument, environment, column.type)
             known = self._infer(argument, environment)
             if found is not None:
-                free = known is None or known.free or not isinstance(argument, Variable) and found.name is None
+                free = known is None or known.free or (not isinstance(argument, Variable) and found.name is None)
                 term = self._fit(term, found, column.type, in_head)
                 wanted = found if not in_head or found.kind is not Kind.DECIMAL else column.type
                 suitable = (
@@ -230,14 +287,12 @@ class Typer:
             arguments.append(term)
         return replace(atom, arguments=tuple(arguments))
 
-    def _report_column(self, argument: Term, found: Type, relation: str, column: str, wanted: Type) -> None:
-        if isinstance(argument, Variable) and any(
-            p.code == "TYPE_CONFLICT" and p.span == argument.span for p in self.problems
-        ):
-            return  # the conflict has been told already
-        self._report(
-            "TYPE_COLUMN", argument.span, term=print_term(argument), found=found, column=f"{relation}.{column}", wanted=wanted
-        )
+    def _check_pattern(self, literal: Test) -> None:
+        pattern = literal.arguments[0]
+        if literal.predicate == "match" and isinstance(pattern, Constant) and isinstance(pattern.value, str):
+            why = _pattern_error(pattern.value)
+            if why is not None:
+                self._report("BAD_PATTERN", pattern.span, pattern=shortened(pattern.value), why=why)
 
     def _fit(self, term: Term, found: Type, wanted: Type, in_head: bool) -> Term:
         """Decimals going into a head column: bring to its scale, check its digits."""
@@ -260,11 +315,11 @@ class Typer:
         if left_type is not None and right_type is not None:
             if left_type.kind is right_type.kind is Kind.DECIMAL:
                 scale = max(left_type.scale, right_type.scale)
-                left, right = _to_scale(left, left_type, scale), _to_scale(right, right_type, scale)
-            elif not comparable(left_type, right_type):
+                left, right = self._to_scale(left, left_type, scale), self._to_scale(right, right_type, scale)
+            elif not comparable(left_type, right_type) and not self._in_conflict(literal.left, literal.right):
                 self._report(
-                    "TYPE_COMPARISON", literal.span, operator=literal.operator, left=print_term(literal.left), left_type=left_type,
-                    right=print_term(literal.right), right_type=right_type,
+                    "TYPE_COMPARISON", literal.span, comparison=shortened(print_literal(literal)),
+                    left_type=left_type, right_type=right_type,
                 )  # fmt: skip
         return replace(literal, left=left, right=right)
 
@@ -272,7 +327,8 @@ class Typer:
         match term:
             case Constant():
                 adopted = _adopt(term, expected)
-                self._check_range(adopted, expected)
+                if adopted.type is not None:
+                    self._check_range(adopted, adopted.type)
                 return adopted, adopted.type
             case Variable():
                 inferred = environment.get(term.name)
@@ -284,33 +340,38 @@ class Typer:
             case _:
                 return term, None
 
-    def _check_range(self, constant: Constant, expected: Type | None) -> None:
-        value, kind = constant.value, constant.type.kind if constant.type else None
-        if kind is Kind.NUMBER and isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
-            self._report("CONSTANT_RANGE", constant.span, value=value, type="number", low=INT_MIN, high=INT_MAX)
-        elif kind is Kind.UNSIGNED and isinstance(value, int) and not 0 <= value <= INT_MAX:
-            self._report("CONSTANT_RANGE", constant.span, value=value, type="unsigned", low=0, high=INT_MAX)
+    def _check_range(self, constant: Constant, type_: Type) -> None:
+        value = constant.value
+        if type_.kind not in (Kind.NUMBER, Kind.UNSIGNED, Kind.DECIMAL) or not isinstance(value, (int, Decimal)):
+            return
+        low, high = _range(type_)
+        if not low <= value <= high:
+            self._report("CONSTANT_RANGE", constant.span, value=shortened(str(value)), type=type_.base, low=low, high=high)
+
+    def _to_scale(self, term: Term, found: Type, scale: int) -> Term:
+        if found.kind is not Kind.DECIMAL or found.scale == scale:
+            return term
+        if isinstance(term, Constant):
+            scaled = _as_decimal(term, decimal_type(MAX_PRECISION, scale))
+            self._check_range(scaled, decimal_type(MAX_PRECISION, scale))
+            return scaled
+        return Call("rescale", (term, Constant(scale, NUMBER)), term.span)
 
     def _call(self, call: Call, environment: Environment, expected: Type | None) -> tuple[Term, Type | None]:
         function = FUNCTIONS.get(call.function)
         if function is None:
-            known = [name for name in FUNCTIONS if name.isidentifier()]
-            self._report("UNKNOWN_FUNCTION", call.span, function=call.function, near=closest(call.function, known))
+            self._report_unknown(call)
             return call, None
         low, high = function.arity
         if not low <= len(call.arguments) <= high:
-            wanted = str(low) if low == high else f"{low} or more" if high > 3 else f"{low} or {high}"
-            self._report("FUNCTION_ARITY", call.span, function=call.function, wanted=wanted, found=len(call.arguments))
+            takes = counted(low, "argument") if low == high else f"{low} or {'more' if high > 3 else high} arguments"
+            self._report("FUNCTION_ARITY", call.span, function=call.function, wanted=takes, found=len(call.arguments))
             return call, None
-        shared = len(call.arguments) if function.alike == -1 else function.alike
-        known = [inferred.type for a in call.arguments[:shared] if (inferred := self._infer(a, environment))]
-        model = known[0] if known else expected
+        wanted = _wanted(call, function, [self._infer(a, environment) for a in call.arguments], expected)
         arguments: list[Term] = []
         types: list[Type | None] = []
-        if call.function == "*" and model is not None and model.kind is Kind.DECIMAL:
-            model = decimal_type(MAX_PRECISION, 0)  # 2 * price has the scale of price
-        for position, argument in enumerate(call.arguments):
-            term, found = self._term(argument, environment, model if position < shared else NUMBER)
+        for argument, place in zip(call.arguments, wanted, strict=True):
+            term, found = self._term(argument, environment, place)
             arguments.append(term)
             types.append(found)
         if any(t is None for t in types):
@@ -318,12 +379,9 @@ class Typer:
         found_types = [t for t in types if t is not None]
         result = _call_type(replace(call, arguments=tuple(arguments)), found_types)
         if result is None:
-            self._report(
-                "TYPE_FUNCTION", call.span, function=call.function, accepts=function.accepts,
-                found=" and ".join(str(t) for t in found_types),
-            )  # fmt: skip
+            self._report_function(call.function, function.accepts, found_types, call.span, *call.arguments)
         elif result.kind is Kind.DECIMAL and call.function in ("+", "-"):
-            arguments = [_to_scale(a, t, result.scale) for a, t in zip(arguments, found_types, strict=True)]
+            arguments = [self._to_scale(a, t, result.scale) for a, t in zip(arguments, found_types, strict=True)]
         return replace(call, arguments=tuple(arguments)), result
 
     def _aggregate(self, term: Aggregate, environment: Environment, expected: Type | None) -> tuple[Term, Type | None]:
@@ -335,8 +393,47 @@ class Typer:
         target, found = self._term(term.target, inner, expected)
         result = aggregate_type(term.operation, found) if found else None
         if found is not None and result is None:
-            self._report("TYPE_FUNCTION", term.span, function=term.operation, accepts="numbers", found=str(found))
+            accepts = "any type but bool" if term.operation in ("min", "max") else "number, unsigned, float or decimal"
+            self._report_function(term.operation, accepts, [found], term.target.span, term.target)
         return replace(term, target=target, body=body), result
+
+    # ---- reports
+
+    def _in_conflict(self, *terms: Term) -> bool:
+        """Is one of the terms' variables used with types that do not fit each other? That has been told, and says enough."""
+        return any(v.name in self._conflicting for term in terms for v in variables_of(term))
+
+    def _report_column(self, argument: Term, found: Type, relation: str, column: str, wanted: Type) -> None:
+        if not self._in_conflict(argument):
+            term = shortened(print_term(argument))
+            place = f"{relation}.{column}"
+            self._report(
+                "TYPE_COLUMN",
+                argument.span,
+                term=term,
+                found=found,
+                column=place,
+                wanted=wanted,
+                fix=_how_to_fit(found, wanted),
+            )
+
+    def _report_function(self, function: str, accepts: str, found: Sequence[Type], span: Span | None, *arguments: Term) -> None:
+        if self._in_conflict(*arguments):
+            return
+        sign = "-" if function == "neg" else function
+        alike = "All its arguments must be of one type. " if len({str(t.base) for t in found}) > 1 else ""
+        types = " and ".join(str(t) for t in found)
+        self._report("TYPE_FUNCTION", span, function=sign, accepts=accepts, found=types, alike=alike)
+
+    def _report_unknown(self, call: Call) -> None:
+        name = call.function
+        span = call.span and replace(call.span, end_line=call.span.line, end_column=call.span.column + len(name))
+        if name in self.relations:
+            near = "It is a relation, which has no value: use it as a condition. "
+        else:
+            known = [function for function in FUNCTIONS if function.isidentifier() and function not in _INTERNAL]
+            near = closest(name, known, _FUNCTIONS_ELSEWHERE)
+        self._report("UNKNOWN_FUNCTION", span, function=name, near=near)
 
     def _report(self, code: str, span: Span | None, **parameters: object) -> None:
         found = problem(code, span, **parameters)
@@ -349,7 +446,7 @@ class Typer:
 
 def _is_open(constant: Constant) -> bool:
     value = constant.value
-    return constant.type is None and (value is None or isinstance(value, (int, float)) and not isinstance(value, bool))
+    return constant.type is None and (value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)))
 
 
 def _adopt(constant: Constant, expected: Type | None) -> Constant:
@@ -383,7 +480,40 @@ def _as_decimal(constant: Constant, expected: Type) -> Constant:
         value = exact
     if value != exact:
         value = exact
-    return replace(constant, value=value, type=type_of_value(value))
+    try:
+        return replace(constant, value=value, type=type_of_value(value))
+    except BadValue:  # more digits than there are: out of range
+        return replace(constant, value=value, type=decimal_type(MAX_PRECISION, expected.scale))
+
+
+def _range(type_: Type) -> tuple[int | Decimal, int | Decimal]:
+    match type_.kind:
+        case Kind.DECIMAL:
+            high = Decimal(10**type_.precision - 1).scaleb(-type_.scale)
+            return -high, high
+        case Kind.UNSIGNED:
+            return 0, INT_MAX
+    return INT_MIN, INT_MAX
+
+
+def _how_to_fit(found: Type, wanted: Type) -> str:
+    """What to do about a value that a column does not take."""
+    if found.kind is not wanted.kind:
+        return "Convert it (to_number, to_float, to_string, …), or change the declaration."
+    if found.kind is Kind.DECIMAL and found.scale != wanted.scale:
+        return "Declare the column with as many digits after the point."
+    return f"Only values of {wanted.optional(False)} and its subtypes fit there; change one of the declarations."
+
+
+def _pattern_error(pattern: str) -> str | None:
+    """Why a text is no regular expression."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return str(error)
+    return None
 
 
 def _default(term: Term) -> Inferred | None:
@@ -393,6 +523,17 @@ def _default(term: Term) -> Inferred | None:
         return None
     constants = [part.value for part in parts if isinstance(part, Constant)]
     return Inferred(FLOAT if any(isinstance(value, float) for value in constants) else NUMBER, free=True)
+
+
+def _wanted(call: Call, function: Function, known: Sequence[Inferred | None], expected: Type | None) -> Sequence[Type | None]:
+    """For each argument the type that it adopts if it is open."""
+    if function.takes:
+        return function.takes
+    shared = len(call.arguments) if function.alike == -1 else function.alike
+    model = next((inferred.type for inferred in known[:shared] if inferred), expected)
+    if call.function == "*" and model is not None and model.kind is Kind.DECIMAL:
+        model = decimal_type(MAX_PRECISION, 0)  # 2 * price has the scale of price
+    return [model if position < shared else NUMBER for position in range(len(call.arguments))]
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
@@ -405,14 +546,6 @@ def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
             return decimal_type(MAX_PRECISION, digits) if digits >= types[0].scale else None
         return decimal_type(digits, types[0].scale) if digits >= types[0].scale else None
     return FUNCTIONS[call.function].typing(types)
-
-
-def _to_scale(term: Term, found: Type, scale: int) -> Term:
-    if found.kind is not Kind.DECIMAL or found.scale == scale:
-        return term
-    if isinstance(term, Constant):
-        return _as_decimal(term, decimal_type(MAX_PRECISION, scale))
-    return Call("rescale", (term, Constant(scale, NUMBER)), term.span)
 
 
 # ---- NULL
@@ -473,6 +606,8 @@ def may_be_null(term: Term, types: dict[str, Type]) -> bool:
             return types[term.name].nullable if term.name in types else False
         case Call(function="coalesce"):
             return all(may_be_null(a, types) for a in term.arguments)
+        case Call(function="range"):
+            return False  # of NULL it has no values at all
         case Call():
             return any(may_be_null(a, types) for a in term.arguments)
         case _:

@@ -1,0 +1,216 @@
+"""What to say about a token that does not fit, and where to go on reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from lark import Token
+
+from viewkeeper.errors import Problem, Span, closest, problem
+from viewkeeper.language.tokens import UNREADABLE, quoted, span_of, unreadable
+
+REFUSED = frozenset({"UNSUPPORTED", "UNKNOWN_DIRECTIVE"})
+DIRECTIVES = REFUSED | {"_DECL", "TYPE", "IO", "_PRAGMA", "_PLAN"}
+QUALIFIERS = ("input", "output", "printsize", "inline", "no_inline", "magic", "no_magic", "btree", "brie")
+_NAMES = ("IDENT", "QUALIFIER")
+_COMMENT_SIGNS = ("PERCENT", "MINUS")  # of other languages
+_CLOSING = {"LPAR": "RPAR", "LBRACE": "RBRACE", "LSQB": "RSQB"}
+_RESERVED = frozenset({"AGGREGATE", "LOR", "LXOR", "LAND", "BOR", "BXOR", "BAND", "SHIFT", "BNOT", "LNOT"})
+
+# What people call the tokens, in the order in which they are told.
+_CALLED = {
+    "IDENT": "a name", "STRING": "a text", "NUMBER": "a number", "SUBTYPE": '"<:"', "EQUALS": '"="', "LPAR": '"("',
+    "LBRACE": '"{"', "COLON": '":"', "COMMA": '","', "SEMICOLON": '";"', "VBAR": '"|"', "RPAR": '")"', "RBRACE": '"}"',
+    "RSQB": '"]"', "IF": '":-"', "DOT": '"."',
+}  # fmt: skip
+_SIGNS = {"RPAR": ")", "RBRACE": "}", "RSQB": "]"}
+
+
+def recover(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> tuple[Problem, int]:
+    """The problem of a statement that goes wrong at a position, and the position to go on from."""
+    token = tokens[position] if position < len(tokens) else None
+    if token is not None and token.type in UNREADABLE:
+        return unreadable(token), _behind_statement(tokens, position)
+    if _is_stray_word(tokens, start, position) or (position == start and tokens[start].type in _COMMENT_SIGNS):
+        return _unexpected(tokens, start, _wish_at_start(tokens, start)), _next_line(tokens, start)
+    anew = token is None or token.type in DIRECTIVES or _is_head(tokens, start, position)
+    resume = position if anew and position > start else _behind_statement(tokens, position)
+    opened = _open_brackets(tokens[start:position])
+    if opened and _CLOSING[opened[-1].type] in expected and (anew or (token is not None and token.type in ("DOT", "IF"))):
+        closing = _SIGNS[_CLOSING[opened[-1].type]]
+        return problem("UNCLOSED_BRACKET", span_of(opened[-1]), bracket=str(opened[-1]), closing=closing), resume
+    if anew and "DOT" in expected:
+        return problem("MISSING_DOT", _behind(tokens[position - 1])), resume
+    return _unexpected(tokens, position, _wish(tokens, start, position, expected, bool(opened))), resume
+
+
+def unexpected_in_query(tokens: Sequence[Token], position: int, expected: set[str]) -> Problem:
+    """The problem of a query that goes wrong at a position."""
+    token = tokens[position] if position < len(tokens) else None
+    opened = _open_brackets(tokens[:position])
+    if token is None and opened and _CLOSING[opened[-1].type] in expected:
+        closing = _SIGNS[_CLOSING[opened[-1].type]]
+        return problem("UNCLOSED_BRACKET", span_of(opened[-1]), bracket=str(opened[-1]), closing=closing)
+    if token is not None and token.type == "IF":
+        wish = 'A query is a body: leave out the head and ":-".'
+    elif token is not None and (token.type == "DOT" or token.type in DIRECTIVES):
+        wish = 'A query is one body: conditions with "," or ";" between them.'
+    else:
+        wish = _wish(tokens, -1, position, expected, bool(opened))
+    return _unexpected(tokens, position, wish)
+
+
+# ---- where to go on
+
+
+def _is_head(tokens: Sequence[Token], start: int, position: int) -> bool:
+    """Does a new rule or fact seem to start here: a relation with its arguments on a line of its own?"""
+    if position + 1 >= len(tokens) or tokens[position].type not in _NAMES or tokens[position + 1].type != "LPAR":
+        return False
+    if position == start or tokens[position].line == tokens[position - 1].end_line:
+        return False
+    behind = behind_brackets(tokens, position + 1)
+    if behind < len(tokens) and tokens[behind].type == "IF":
+        return True
+    rule = any(token.type == "IF" for token in tokens[start:position])
+    return not rule and _column(tokens[position]) <= _column(tokens[start])
+
+
+def _is_stray_word(tokens: Sequence[Token], start: int, position: int) -> bool:
+    """Is this a single word at the end of a line that has a statement already?"""
+    same_line = start > 0 and tokens[start - 1].end_line == tokens[start].line
+    return same_line and position == start + 1 and tokens[start].type in _NAMES
+
+
+def _next_line(tokens: Sequence[Token], position: int) -> int:
+    line = tokens[position].line
+    return next((after for after in range(position, len(tokens)) if tokens[after].line != line), len(tokens))
+
+
+def behind_brackets(tokens: Sequence[Token], position: int) -> int:
+    """The position behind the bracket that opens here and all in it."""
+    depth = 0
+    while position < len(tokens):
+        depth += (tokens[position].type in _CLOSING) - (tokens[position].type in _SIGNS)
+        position += 1
+        if depth <= 0:
+            break
+    return position
+
+
+def _behind_statement(tokens: Sequence[Token], position: int) -> int:
+    """Behind the next full stop (one in front of a digit or a letter ends nothing), or at the next directive."""
+    while position < len(tokens):
+        token = tokens[position]
+        position += 1
+        if position == len(tokens) or tokens[position].type in DIRECTIVES:
+            return position
+        if token.type == "DOT" and tokens[position].start_pos != token.end_pos:
+            return position
+    return position
+
+
+def behind_construct(tokens: Sequence[Token], position: int) -> int:
+    """Behind a directive that is not supported: the rest of its line and the brackets that open there or on the next line."""
+    line = tokens[position].line
+    position += 1
+    while position < len(tokens):
+        token = tokens[position]
+        if token.line != line and token.type != "LBRACE":
+            return position
+        position = behind_brackets(tokens, position) if token.type in _CLOSING else position + 1
+        line = tokens[position - 1].end_line
+    return position
+
+
+def declared_names(tokens: Sequence[Token]) -> set[str]:
+    """The names that a declaration, however wrong, seems to declare."""
+    if tokens[0].type not in ("_DECL", "TYPE"):
+        return set()
+    names = takewhile(lambda token: token.type in _NAMES or token.type == "COMMA", tokens[1:])
+    return {str(token) for token in names if token.type in _NAMES}
+
+
+# ---- what to say
+
+
+def _unexpected(tokens: Sequence[Token], position: int, wish: str) -> Problem:
+    if position < len(tokens):
+        return problem("SYNTAX", span_of(tokens[position]), found=quoted(tokens[position]), wish=wish)
+    end = _behind(tokens[-1]) if tokens else Span(1, 1, 1, 2)
+    return problem("SYNTAX", end, found="end of the text", wish=wish)
+
+
+def _wish(tokens: Sequence[Token], start: int, position: int, expected: set[str], inside: bool) -> str:
+    """What would fit instead, or what was meant."""
+    token = tokens[position] if position < len(tokens) else None
+    before = tokens[position - 1] if position > max(start, 0) else None
+    match token.type if token is not None else "", str(token):
+        case "IF", _ if any(other.type == "IF" for other in tokens[max(start, 0) : position]):
+            return 'A rule has one ":-". Is the "." of the rule before it missing?'
+        case "IF", _ if position == start:
+            return 'The head of the rule is missing: write name(…) before ":-".'
+        case "DOT", _ if position == start:
+            return "There is nothing for it to end. Directives have no full stop."
+        case "DOT", _ if _touching_number(tokens, position):
+            return f"A number starts with a digit: 0.{tokens[position + 1]}"
+        case "RPAR" | "RBRACE" | "RSQB", sign if not inside:
+            return f'There is no opening bracket for this "{sign}".'
+        case "LATTICE", _:
+            return 'Inequality is written "!=".'
+        case _, "and" | "AND":
+            return '"And" is written ",".'
+        case _, "or" | "OR":
+            return '"Or" is written ";".'
+        case kind, word if kind in _RESERVED and "IDENT" in expected and "STRING" not in expected:
+            return f'"{word}" is a word of the language; use another name.'
+    if before is not None and before in ("not", "NOT"):
+        return 'Negation is written "!".'
+    return _wish_at_start(tokens, start) if position == start else _described(expected)
+
+
+def _described(expected: set[str]) -> str:
+    if "COMPARISON" in expected:
+        expected = expected - {"EQUALS"}  # signs of terms and comparisons fit nearly everywhere
+    called = [name for kind, name in _CALLED.items() if kind in expected]
+    if "UNDERSCORE" in expected:
+        plain = {"IDENT", "STRING", "NUMBER", "LPAR"}
+        called = ["a condition" if "BANG" in expected else "a value"]
+        called += [name for kind, name in _CALLED.items() if kind in expected - plain]
+    return f"Expected {' or '.join(filter(None, [', '.join(called[:-1]), *called[-1:]]))} here." if called else ""
+
+
+def _wish_at_start(tokens: Sequence[Token], start: int) -> str:
+    if tokens[start].type in _COMMENT_SIGNS:
+        return "Comments start with //."
+    line = [token for token in tokens[:start] if token.line == tokens[start].line]
+    if any(token.type == "_DECL" for token in line):
+        return f"{closest(tokens[start], QUALIFIERS)}Behind a declaration come its qualifiers: {', '.join(QUALIFIERS)}."
+    return "A statement starts with a directive such as .decl, or with the name of a relation."
+
+
+def _touching_number(tokens: Sequence[Token], position: int) -> bool:
+    after = tokens[position + 1] if position + 1 < len(tokens) else None
+    return after is not None and after.type == "NUMBER" and after.start_pos == tokens[position].end_pos
+
+
+def _open_brackets(tokens: Sequence[Token]) -> list[Token]:
+    opened: list[Token] = []
+    for token in tokens:
+        if token.type in _CLOSING:
+            opened.append(token)
+        elif token.type in _SIGNS and opened:
+            opened.pop()
+    return opened
+
+
+def _behind(token: Token) -> Span:
+    """The place right behind a token."""
+    span = span_of(token)
+    return Span(span.end_line, span.end_column, span.end_line, span.end_column + 1)
+
+
+def _column(token: Token) -> int:
+    assert token.column is not None
+    return token.column

@@ -1,0 +1,94 @@
+"""Text → tokens. What is no token becomes one of the types in ``UNREADABLE``, and ``unreadable`` says what is wrong with it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token
+
+from viewkeeper.errors import Problem, Span, problem, shortened
+
+UNREADABLE = frozenset({"UNCLOSED_TEXT", "UNCLOSED_COMMENT", "MALFORMED_NUMBER", "OTHER_COMMENT", "OTHER_SIGN", "STRAY"})
+
+# Signs of other languages.
+_MEANT = {
+    "==": 'Equality is written "=".', ":=": 'Equality is written "=".', "≠": 'It is written "!=".', "≤": 'It is written "<=".',
+    "≥": 'It is written ">=".', "&": '"And" is written ",".', "&&": '"And" is written ",".', "||": '"Or" is written ";".',
+    "->": "A rule is written head :- body.", "=>": "A rule is written head :- body.", "\\+": 'Negation is written "!".',
+    "~": 'Negation is written "!".', "¬": 'Negation is written "!".', "'": 'Texts are written in double quotes: "…".',
+    "“": 'Texts are written in straight quotes: "…".', "”": 'Texts are written in straight quotes: "…".',
+}  # fmt: skip
+
+
+@cache
+def grammar() -> Lark:
+    """The parser of one statement, or of one body on its own."""
+    text = files("viewkeeper.language").joinpath("datalog.lark").read_text(encoding="utf-8")
+    starts = ["statement", "disjunction"]
+    return Lark(text, parser="lalr", lexer="basic", start=starts, propagate_positions=True, maybe_placeholders=True)
+
+
+def tokenise(text: str) -> list[Token]:
+    """All tokens of the text, comments and white space left out."""
+    found: list[Token] = []
+    for token in grammar().lex(text):
+        if found and found[-1].type == "DOT" and _makes_directive(found, token):
+            token = _joined(found.pop(), token)
+        found.append(token)
+    return found
+
+
+def _makes_directive(found: list[Token], word: Token) -> bool:
+    """Does the word touch a full stop that begins a line?"""
+    dot = found[-1]
+    begins = len(found) == 1 or found[-2].end_line != dot.line
+    return begins and word.type in ("IDENT", "QUALIFIER", "AGGREGATE") and word.start_pos == dot.end_pos
+
+
+def _joined(dot: Token, word: Token) -> Token:
+    end = (word.end_line, word.end_column, word.end_pos)
+    return Token("UNKNOWN_DIRECTIVE", dot + word, dot.start_pos, dot.line, dot.column, *end)
+
+
+def span_of(token: Token) -> Span:
+    """The place of a token."""
+    place = (token.line, token.column, token.end_line, token.end_column)
+    return Span(*(number or 1 for number in place))
+
+
+def unreadable(token: Token) -> Problem:
+    """What is wrong with a token of a type in ``UNREADABLE``."""
+    span, text = span_of(token), str(token)
+    match token.type:
+        case "UNCLOSED_TEXT":
+            return problem("UNCLOSED_TEXT", span)
+        case "UNCLOSED_COMMENT":
+            return problem("UNCLOSED_COMMENT", Span(span.line, span.column, span.line, span.column + 2))
+        case "MALFORMED_NUMBER":
+            return problem("CONSTANT_TEXT", span, text=shortened(text), kind="number", why=_why_no_number(text))
+        case "OTHER_COMMENT":
+            return problem("SYNTAX", span, found='"#"', wish="Comments start with //.")
+    sign = _MEANT.get(text) or _MEANT.get(text[0])
+    if sign is not None:
+        return problem("SYNTAX", span, found=quoted(text), wish=sign)
+    shown = f'"{text}"' if text.isprintable() else f"U+{ord(text):04X}"
+    return problem("STRAY_CHARACTER", span, character=shown)
+
+
+def quoted(text: str) -> str:
+    """A piece of a program in a message."""
+    return shortened(text) if '"' in text else f'"{shortened(text)}"'
+
+
+def _why_no_number(text: str) -> str:
+    mantissa, e, exponent = text.lower().partition("e")
+    if e and mantissa.isdigit() and exponent.isdigit():
+        return f"a float needs a decimal point, as in {mantissa}.0e{exponent}"
+    if text[:2].lower() in ("0x", "0b"):
+        return f"these are no {'hexadecimal' if text[1] in 'xX' else 'binary'} digits"
+    if "." in text:
+        return "a number has one decimal point"
+    if text.replace("_", "").isdigit():
+        return "digits are written without _"
+    return "a name cannot start with a digit"
