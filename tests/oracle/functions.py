@@ -245,6 +245,8 @@ def aggregate(op: str, values: list[Any], family: str, scale: int) -> Value:
             total = float(exact)
         except OverflowError:
             raise OracleError("overflow") from None
+        if op == "mean" and family != "float":
+            return fit(float(exact / len(values)), "float")
         return fit(total, "float") if op == "sum" else fit(total / len(values), "float")
     if op == "sum" and family == "decimal":
         result = Decimal(0).scaleb(-scale)

@@ -280,7 +280,7 @@ class _Body:
         return Expression(f"{root} IS NOT NULL", NUMBER, partial=bound.partial) if needed else None
 
     def _is_used(self, name: str, equation: Comparison) -> bool:
-        """Is the variable evaluated anyhow, by a result or another condition?"""
+        """Is the variable evaluated anyhow, for a result or another condition?"""
         others = [x for x in self.body if isinstance(x, (Comparison, Test)) and x is not equation]
         terms = (*self.results, *(term for literal in others for term in literal_terms(literal)))
         return any(name in _evaluated(term) for term in terms)

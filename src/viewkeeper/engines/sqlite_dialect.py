@@ -57,7 +57,7 @@ _TO_STRING: dict[Kind, str] = {
     Kind.DATE: "vk_date_to_string({0})",
     Kind.TIMESTAMP: "vk_timestamp_to_string({0})",
     Kind.DECIMAL: "vk_decimal_to_string({0}, {scale})",
-    Kind.BYTES: "lower(hex({0}))",
+    Kind.BYTES: "vk_bytes_to_string({0})",  # hex(NULL) is a text
 }
 
 _CONVERSIONS: dict[tuple[str, Kind], str] = {
@@ -73,6 +73,10 @@ _CONVERSIONS: dict[tuple[str, Kind], str] = {
     ("to_float", Kind.UNSIGNED): "CAST({0} AS REAL)",
     ("to_float", Kind.DECIMAL): "vk_decimal_to_float({0}, {scale})",
 }
+
+
+# A short term is checked in SQL, where it is written twice. A longer one is not, or terms in terms would double at every level.
+_SHORT = 60
 
 
 class SqliteDialect(Dialect):
@@ -102,8 +106,9 @@ class SqliteDialect(Dialect):
         if kind is Kind.FLOAT:
             return sql
         if kind is Kind.DECIMAL:
-            most = 10**MAX_PRECISION - 1
-            return f"CASE WHEN {sql} NOT BETWEEN -{most} AND {most} THEN vk_fail('OVERFLOW') ELSE {sql} END"
+            return _fit_digits(sql, MAX_PRECISION)
+        if len(sql) > _SHORT:
+            return f"vk_whole({sql})"
         return f"CASE typeof({sql}) WHEN 'real' THEN vk_fail('OVERFLOW') ELSE {sql} END"
 
     def call(self, function: str, arguments: Sequence[Expression], result: Type) -> str:
@@ -119,8 +124,7 @@ class SqliteDialect(Dialect):
             case "to_number" | "to_unsigned" | "to_float":
                 return _CONVERSIONS.get((function, kind), "{0}").format(*sql, scale=scale)
             case "fit_digits":
-                most = 10**result.precision - 1
-                return f"CASE WHEN {sql[0]} NOT BETWEEN -{most} AND {most} THEN vk_fail('OVERFLOW') ELSE {sql[0]} END"
+                return _fit_digits(sql[0], result.precision)
         if kind is Kind.FLOAT and function in _FLOAT_CALLS:
             return f"{_FLOAT_CALLS[function]}({', '.join(sql)})"
         if kind is Kind.UNSIGNED and function in ("-", "bnot"):
@@ -147,10 +151,7 @@ class SqliteDialect(Dialect):
                 return f"coalesce(vk_float_sum({sql}), 0.0)"
             case "sum":
                 total = f"coalesce(vk_sum_parts({high}, {low}), 0)"
-                if kind is not Kind.DECIMAL:
-                    return total
-                most = 10**MAX_PRECISION - 1
-                return f"CASE WHEN {total} NOT BETWEEN -{most} AND {most} THEN vk_fail('OVERFLOW') ELSE {total} END"
+                return _fit_digits(total, MAX_PRECISION) if kind is Kind.DECIMAL else total
             case "mean" if kind is Kind.FLOAT:
                 return f"vk_float_mean({sql})"
             case "mean":
@@ -159,3 +160,10 @@ class SqliteDialect(Dialect):
 
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         return f"json_each(vk_range({', '.join(arguments)})) AS {alias}", f"{alias}.value"
+
+
+def _fit_digits(sql: str, precision: int) -> str:
+    if len(sql) > _SHORT:
+        return f"vk_fit_digits({sql}, {precision})"
+    most = 10**precision - 1
+    return f"CASE WHEN {sql} NOT BETWEEN -{most} AND {most} THEN vk_fail('OVERFLOW') ELSE {sql} END"

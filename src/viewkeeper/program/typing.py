@@ -32,7 +32,6 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
     all_variables,
-    literal_terms,
     subterms,
     variables_of,
 )
@@ -552,11 +551,15 @@ def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
 
 
 def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, Relation]) -> dict[str, Type]:
-    """A variable may be NULL only if its one place in the body is a column that may be."""
+    """A variable may be NULL only if a column binds it that may be, and nothing else in the body needs its value."""
     sources: dict[str, list[bool]] = {name: [] for name in types}
 
     def occurs(name: str, nullable: bool) -> None:
         sources.setdefault(name, []).append(nullable)
+
+    def needs(term: Term) -> None:
+        for name in required_variables(term):
+            occurs(name, False)
 
     def visit(literal: Literal) -> None:
         match literal:
@@ -565,14 +568,13 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
                     if isinstance(argument, Variable):
                         occurs(argument.name, column.type.nullable)
                     else:
-                        for name in all_variables((Comparison("=", argument, argument),)):
-                            occurs(name, False)
+                        needs(argument)
             case Comparison():
-                for name in _direct_variables(literal):
-                    occurs(name, False)
+                needs(literal.left)
+                needs(literal.right)
             case Test() if literal.predicate != "is_null" or literal.negated:
-                for name in _direct_variables(literal):
-                    occurs(name, literal.predicate == "is_null" and not isinstance(literal.arguments[0], Variable))
+                for argument in literal.arguments:
+                    needs(argument)
             case Either():
                 # A variable of an aggregate's alternatives: nullable if it is in one of them.
                 found = [_with_nullability(Rule(Atom("", ()), a), dict(types), relations) for a in literal.alternatives]
@@ -593,8 +595,16 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
     }
 
 
-def _direct_variables(literal: Literal) -> list[str]:
-    return [v.name for term in literal_terms(literal) for v in variables_of(term)]
+def required_variables(term: Term) -> set[str]:
+    """The variables without whose values the term has none."""
+    match term:
+        case Variable():
+            return {term.name}
+        case Call(function="coalesce"):
+            return set.intersection(*map(required_variables, term.arguments))
+        case Call():
+            return set().union(*map(required_variables, term.arguments))
+    return set()
 
 
 def may_be_null(term: Term, types: dict[str, Type]) -> bool:

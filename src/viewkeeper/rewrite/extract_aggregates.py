@@ -24,7 +24,7 @@ relations can be stratified.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -104,6 +104,10 @@ class _Extraction:
         visible = scope_variables((rule.head, *rule.body))
         shared = [name for name in all_variables((rule.head, *rule.body)) if name in inner_variables(aggregate) & visible]
         missing = [name for name in shared if name not in bound_inside(aggregate)]
+        types = self.typer.rule(rule)[1]
+        for name in missing:
+            if types[name].nullable:
+                return _split_null(rule, aggregate, name, types[name])
         body = aggregate.body
         if missing:
             domain = self._define(f"{head}_for", missing, [_independent(rule)])
@@ -194,6 +198,37 @@ def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, 
     return rule, Variable(Names(all_variables((rule.head, *rule.body))).fresh(aggregate.operation))
 
 
+def _split_null(rule: Rule, aggregate: Aggregate, name: str, type_: Type) -> list[Rule]:
+    """The rule for values of the variable, and the rule for NULL. No value of a group equals NULL, so that is none's group."""
+    known = replace(rule, body=(*rule.body, Test("is_null", (Variable(name),), negated=True)))
+    absent = _substitute(aggregate, name, Constant(None, type_))
+    unknown = _replace_in_rule(rule, aggregate, absent, (Test("is_null", (Variable(name),)),))
+    return [known, unknown]
+
+
+def _substitute(aggregate: Aggregate, name: str, value: Constant) -> Aggregate:
+    """The aggregate with a constant for a variable."""
+
+    def term(t: Term) -> Term:
+        match t:
+            case Variable() if t.name == name:
+                return value
+            case Call():
+                return replace(t, arguments=tuple(map(term, t.arguments)))
+            case Aggregate():
+                return replace(t, target=None if t.target is None else term(t.target), body=tuple(map(literal, t.body)))
+        return t
+
+    def literal(x: Literal) -> Literal:
+        if isinstance(x, Either):
+            return replace(x, alternatives=tuple(tuple(map(literal, a)) for a in x.alternatives))
+        return map_terms(x, term)
+
+    changed = term(aggregate)
+    assert isinstance(changed, Aggregate)
+    return changed
+
+
 def _independent(rule: Rule) -> tuple[Literal, ...]:
     """The literals that can be evaluated without any aggregate of the rule."""
     literals = [literal for literal in rule.body if not any(aggregates_in(literal))]
@@ -224,7 +259,7 @@ def _name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, .
     return tuple(named(literal) for literal in body)
 
 
-def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Variable, more: tuple[Literal, ...]) -> Rule:
+def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Term, more: tuple[Literal, ...]) -> Rule:
     def term(t: Term) -> Term:
         if t is aggregate:
             return result
@@ -232,17 +267,19 @@ def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Variable, more: t
             return replace(t, arguments=tuple(term(a) for a in t.arguments))
         return t
 
-    def literal(x: Literal) -> Literal:
-        match x:
-            case Atom() | Test():
-                return replace(x, arguments=tuple(term(a) for a in x.arguments))
-            case Negation():
-                return replace(x, atom=replace(x.atom, arguments=tuple(term(a) for a in x.atom.arguments)))
-            case Comparison():
-                return replace(x, left=term(x.left), right=term(x.right))
-            case _:
-                return x
-
-    head = literal(rule.head)
+    head = map_terms(rule.head, term)
     assert isinstance(head, Atom)
-    return replace(rule, head=head, body=(*(literal(x) for x in rule.body), *more))
+    return replace(rule, head=head, body=(*(map_terms(x, term) for x in rule.body), *more))
+
+
+def map_terms(literal: Literal, change: Callable[[Term], Term]) -> Literal:
+    """The literal with its direct terms changed."""
+    match literal:
+        case Atom() | Test():
+            return replace(literal, arguments=tuple(change(a) for a in literal.arguments))
+        case Negation():
+            return replace(literal, atom=replace(literal.atom, arguments=tuple(change(a) for a in literal.atom.arguments)))
+        case Comparison():
+            return replace(literal, left=change(literal.left), right=change(literal.right))
+        case _:
+            return literal
