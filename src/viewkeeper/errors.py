@@ -23,6 +23,10 @@ from importlib.resources import files
 from typing import Any
 
 
+_MOST_SHOWN = 50
+"""How many problems of one error are printed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a text: lines and columns count from 1, the end is exclusive."""
@@ -86,7 +90,9 @@ class ViewkeeperError(Exception):
         return self.problems[0].code
 
     def render(self) -> str:
-        return "\n\n".join(problem.render() for problem in self.problems)
+        shown = [problem.render() for problem in self.problems[:_MOST_SHOWN]]
+        more = len(self.problems) - len(shown)
+        return "\n\n".join([*shown, f"… and {more} more"] if more else shown)
 
 
 class ProgramError(ViewkeeperError):
@@ -128,7 +134,7 @@ def closest(name: str, known: Iterable[str], synonyms: Mapping[str, str] = {}) -
     >>> closest("edgee", ["edge", "reach"])
     'Did you mean "edge"? '
     """
-    near = get_close_matches(name, [*known, *synonyms], n=1, cutoff=0.6)
+    near = get_close_matches(name, [*known, *synonyms], n=1, cutoff=0.65)
     return f'Did you mean "{synonyms.get(near[0], near[0])}"? ' if near else ""
 
 

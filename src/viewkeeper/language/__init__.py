@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, count
 
 from viewkeeper.errors import Problem, ProgramError, Source, problem
 from viewkeeper.language.lowering import lower, lower_body
 from viewkeeper.language.parser import read_body, read_program
+from viewkeeper.language.trees import span_of
 from viewkeeper.program.alternatives import body_alternatives
-from viewkeeper.program.ast import Atom, Column, Literal, Program, Relation, Rule, Variable, all_variables
+from viewkeeper.program.ast import Atom, Column, Literal, Program, Relation, Rule, Variable, all_variables, atoms_in
 from viewkeeper.program.check import alternatives_problems, check
 from viewkeeper.program.functions import comparable
 from viewkeeper.program.hierarchy import Hierarchy
@@ -53,11 +55,11 @@ def parse_query(text: str, program: Program) -> tuple[Program, Relation]:
     _raise(problems, source)
     assert tree is not None
     body, problems = lower_body(tree)
-    _raise(problems or alternatives_problems(body), source)
+    _raise(problems or alternatives_problems(body, span_of(tree)), source)
     visible = scope_variables(body)
     variables = [variable for name, variable in all_variables(body).items() if name in visible]
     columns, problems = _columns(variables, body, program)
-    relation = Relation(_unused("answer", program), columns)
+    relation = Relation(_unused(program, body), columns)
     rule = Rule(Atom(relation.name, tuple(variables)), body)
     asked = replace(program, relations=(*program.relations, relation), rules=(*program.rules, rule))
     _raise(problems + check(asked, frozenset({relation.name} if problems else ())), source)
@@ -84,11 +86,10 @@ def _columns(
     return tuple(Column(v.name, found.get(v.name, NUMBER)) for v in variables), problems
 
 
-def _unused(name: str, program: Program) -> str:
-    known = program.by_name
-    while name in known:
-        name += "_"
-    return name
+def _unused(program: Program, body: tuple[Literal, ...]) -> str:
+    """A name for the answer that neither the program nor the query uses."""
+    used = {*program.by_name, *(atom.relation for atom, _ in atoms_in(body))}
+    return next(name for name in chain(["answer"], (f"result{n}" for n in count(1))) if name not in used)
 
 
 def _raise(problems: list[Problem], source: Source) -> None:

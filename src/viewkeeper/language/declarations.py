@@ -57,6 +57,7 @@ class Declarations:
     directives: list[Directive] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._names: list[str] = []
         self._types: dict[str, Type] = {**BASE_TYPES, **{t.name: t.type for t in self.known}}
 
     # ---- types
@@ -64,14 +65,15 @@ class Declarations:
     def declare_types(self, nodes: Iterable[Node]) -> None:
         """All type declarations of a text, in any order."""
         waiting = self._shapes(nodes)
+        self._names = list(waiting)
         for name in waiting:
             self._types.pop(name, None)  # where it was declared before this text, merging compares the two
-        order = {name: place for place, name in enumerate(waiting)}
         while ready := [shape for shape in waiting.values() if not any(_waits_for(part, waiting) for part in shape.parts)]:
             for shape in ready:
                 del waiting[str(shape.name)]
                 self._declare_type(shape)
         self._report_circles(waiting)
+        order = {name: place for place, name in enumerate(self._names)}
         self.types.sort(key=lambda declaration: order[declaration.name])
 
     def _shapes(self, nodes: Iterable[Node]) -> dict[str, _Shape]:
@@ -132,8 +134,8 @@ class Declarations:
         """What is left depends on itself, or on what does. A circle is told once."""
         told: set[str] = set()
         for name, shape in waiting.items():
-            circle = _circle(name, waiting)
-            if circle and not told & set(circle):
+            circle = [] if name in told else _circle(name, waiting)
+            if circle:
                 told |= set(circle)
                 self.complaints.wrong("TYPE_CYCLE", span_of(shape.name), type=name, cycle=" → ".join([*circle, name]))
         self.doubtful |= set(waiting)
@@ -168,7 +170,7 @@ class Declarations:
         name = token.removesuffix("?")
         if self.elsewhere or name in self.doubtful:
             return Refused()
-        near = closest(name, self._types) or closest(name.lower(), (), _TYPES_ELSEWHERE)
+        near = closest(name, [*self._types, *self._names]) or closest(name.lower(), (), _TYPES_ELSEWHERE)
         return self.complaints.wrong("UNKNOWN_TYPE", span_of(token), type=name, near=near)
 
     # ---- relations

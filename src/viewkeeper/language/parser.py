@@ -117,9 +117,9 @@ def _too_deep(tree: Node) -> Problem | None:
     todo: list[tuple[Node, int]] = [(tree, 0)]
     while todo:
         node, depth = todo.pop()
-        if depth > MOST_NESTED:
-            return problem("TOO_DEEP", span_of(node), most=MOST_NESTED)
         inner = depth + _weight(node)
+        if inner > MOST_NESTED:
+            return problem("TOO_DEEP", span_of(node), most=MOST_NESTED)
         todo += [(child, inner) for child in reversed(node.children) if isinstance(child, Tree)]
     return None
 

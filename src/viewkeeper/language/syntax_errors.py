@@ -32,12 +32,17 @@ def recover(tokens: Sequence[Token], start: int, position: int, expected: set[st
     token = tokens[position] if position < len(tokens) else None
     if token is not None and token.type in UNREADABLE:
         return unreadable(token), _behind_statement(tokens, position)
-    if _is_stray_word(tokens, start, position) or (position == start and tokens[start].type in _COMMENT_SIGNS):
+    if _is_stray_word(tokens, start, position) or tokens[start].type in _COMMENT_SIGNS:
         return _unexpected(tokens, start, _wish_at_start(tokens, start)), _next_line(tokens, start)
     anew = token is None or token.type in DIRECTIVES or _is_head(tokens, start, position)
-    resume = position if anew and position > start else _behind_statement(tokens, position)
     opened = _open_brackets(tokens[start:position])
-    if opened and _CLOSING[opened[-1].type] in expected and (anew or (token is not None and token.type in ("DOT", "IF"))):
+    if anew and position > start:
+        resume = position
+    elif tokens[start].type in DIRECTIVES:
+        resume = _behind_directive(tokens, start, position)
+    else:
+        resume = _behind_statement(tokens, position)
+    if opened and _CLOSING[opened[-1].type] in expected and (anew or _ends(tokens, position)):
         closing = _SIGNS[_CLOSING[opened[-1].type]]
         return problem("UNCLOSED_BRACKET", span_of(opened[-1]), bracket=str(opened[-1]), closing=closing), resume
     if anew and "DOT" in expected:
@@ -77,6 +82,11 @@ def _is_head(tokens: Sequence[Token], start: int, position: int) -> bool:
     return not rule and _column(tokens[position]) <= _column(tokens[start])
 
 
+def _ends(tokens: Sequence[Token], position: int) -> bool:
+    """Can this token not be inside brackets?"""
+    return tokens[position].type == "IF" or (tokens[position].type == "DOT" and not _touching_number(tokens, position))
+
+
 def _is_stray_word(tokens: Sequence[Token], start: int, position: int) -> bool:
     """Is this a single word at the end of a line that has a statement already?"""
     same_line = start > 0 and tokens[start - 1].end_line == tokens[start].line
@@ -109,6 +119,15 @@ def _behind_statement(tokens: Sequence[Token], position: int) -> int:
         if token.type == "DOT" and tokens[position].start_pos != token.end_pos:
             return position
     return position
+
+
+def _behind_directive(tokens: Sequence[Token], start: int, position: int) -> int:
+    """On the line behind a directive and its bracket; behind the wrong token if the bracket is not closed."""
+    brackets = [at for at in range(start, position) if tokens[at].type in _CLOSING]
+    end = behind_brackets(tokens, brackets[0]) if brackets else position
+    if any(token.type in DIRECTIVES or token.type == "IF" for token in tokens[position:end]):
+        end = position
+    return max(_next_line(tokens, max(end - 1, start)), start + 1)
 
 
 def behind_construct(tokens: Sequence[Token], position: int) -> int:

@@ -13,10 +13,11 @@ UNREADABLE = frozenset({"UNCLOSED_TEXT", "UNCLOSED_COMMENT", "MALFORMED_NUMBER",
 
 # Signs of other languages.
 _MEANT = {
-    "==": 'Equality is written "=".', ":=": 'Equality is written "=".', "≠": 'It is written "!=".', "≤": 'It is written "<=".',
-    "≥": 'It is written ">=".', "&": '"And" is written ",".', "&&": '"And" is written ",".', "||": '"Or" is written ";".',
-    "->": "A rule is written head :- body.", "=>": "A rule is written head :- body.", "\\+": 'Negation is written "!".',
-    "~": 'Negation is written "!".', "¬": 'Negation is written "!".', "'": 'Texts are written in double quotes: "…".',
+    "==": 'Equality is written "=".', "≠": 'It is written "!=".', "≤": 'It is written "<=".', "≥": 'It is written ">=".',
+    ":=": 'A rule is written with ":-", equality with "=".', "->": "A rule is written head :- body.",
+    "=>": "A rule is written head :- body.", "&": '"And" is written ",".', "&&": '"And" is written ",".',
+    "||": '"Or" is written ";".', "\\+": 'Negation is written "!".', "~": 'Negation is written "!".',
+    "¬": 'Negation is written "!".', "'": 'Texts are written in double quotes: "…".',
     "“": 'Texts are written in straight quotes: "…".', "”": 'Texts are written in straight quotes: "…".',
 }  # fmt: skip
 
@@ -87,8 +88,6 @@ def _why_no_number(text: str) -> str:
         return f"a float needs a decimal point, as in {mantissa}.0e{exponent}"
     if text[:2].lower() in ("0x", "0b"):
         return f"these are no {'hexadecimal' if text[1] in 'xX' else 'binary'} digits"
-    if "." in text:
-        return "a number has one decimal point"
-    if text.replace("_", "").isdigit():
-        return "digits are written without _"
+    if text.replace("_", "").replace(".", "").isdigit():
+        return "digits are written without _" if "_" in text else "a number has one decimal point"
     return "a name cannot start with a digit"

@@ -18,6 +18,7 @@ from viewkeeper.program.ast import (
     Rule,
     aggregates_in,
     aggregates_of,
+    all_variables,
     literal_terms,
     subterms,
     variables_of,
@@ -47,9 +48,10 @@ def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Prob
         if too_many:
             continue
         known = not any(atom.relation in doubtful for atom in _atoms(rule))
+        variables = set(all_variables(rule.body))
         for alternative in rule_alternatives(rule):
             if not is_constant_fact(alternative):
-                problems += check_rule(alternative, rule.body)
+                problems += check_rule(alternative, variables)
             if known:
                 typed, types = typer.rule(alternative)
                 problems += _nulls(typed, types, relations)
@@ -195,7 +197,7 @@ def _aggregate_domains(program: Program) -> Iterable[Problem]:
             if grouping_aggregate(alternative) is not None:
                 continue
             atoms = [literal for literal in alternative.body if isinstance(literal, Atom)]
-            recursive = any(place[atom.relation] == place[rule.head.relation] for atom in atoms)
+            recursive = any(place.get(atom.relation) == place[rule.head.relation] for atom in atoms)
             if recursive:
                 for literal in (alternative.head, *alternative.body):
                     yield from _dependent_aggregates(literal, alternative)

@@ -27,7 +27,8 @@ def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
     relations = base.by_name
     for relation in more.relations:
         old = relations.get(relation.name)
-        if old is not None and old != relation:
+        # Declarations of one wording that differ do so because of their types, and that has been told.
+        if old is not None and print_relation(old) != print_relation(relation):
             problems.append(_conflict("relation", relation, print_relation(old), print_relation(relation)))
     old_rules = set(base.rules)
     return (

@@ -75,9 +75,9 @@ def bound_variables(body: Iterable[Literal], given: set[str], visible: set[str])
     return bound
 
 
-def check_rule(rule: Rule, whole: tuple[Literal, ...] = ()) -> list[Problem]:
-    """What keeps a disjunction-free rule from being evaluated; ``whole`` is the body it is an alternative of."""
-    elsewhere = set(all_variables(whole)) - set(all_variables(rule.body))
+def check_rule(rule: Rule, variables: AbstractSet[str] = frozenset()) -> list[Problem]:
+    """What keeps a disjunction-free rule from being evaluated; ``variables`` are those of the body it is an alternative of."""
+    elsewhere = variables - set(all_variables(rule.body))
     grouped = grouping_aggregate(rule)
     if grouped is None:
         return _check_body(rule.body, (rule.head,), set(), set(), None, elsewhere)

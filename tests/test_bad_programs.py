@@ -1,0 +1,129 @@
+"""Programs that must fail, and the exact text their authors read.
+
+A program is ``bad_programs/NAME.dl``, the text ``bad_programs/NAME.txt``. After a change of wording
+``python tests/test_bad_programs.py`` writes the texts anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import viewkeeper
+from viewkeeper.errors import ProgramError, conditions
+from viewkeeper.language import parse
+
+FOLDER = Path(__file__).parent / "bad_programs"
+PROGRAMS = sorted(FOLDER.glob("*.dl"))
+SOURCE = Path(viewkeeper.__file__).parent
+
+# Conditions that no program text alone can bring about, with the file or folder of src/viewkeeper that reports them;
+# None for one that nothing reports yet.
+ELSEWHERE: dict[str, str | None] = {
+    "BAD_FILE": "store",
+    "BAD_RANGE": "engines",
+    "BAD_ROWS": "store",
+    "BAD_TEXT": "engines",
+    "BASE_CONFLICT": "warehouse.py",
+    "CATALOG_DAMAGED": "store",
+    "CATALOG_VERSION": "store",
+    "CONFLICTING_DEFINITION": "program/merge.py",  # below
+    "DATA_CONFLICT": "warehouse.py",
+    "DISK_FULL": "store",
+    "DIVISION_BY_ZERO": "engines",
+    "DROP_DEPENDENTS": "warehouse.py",
+    "ENGINE_FAILED": "engines",
+    "INTERNAL": "cli",
+    "INTERRUPTED": "cli",
+    "JAVA_MISSING": "engines",
+    "LOCKED": "store",
+    "MISSING_FACTS": "run.py",
+    "NOTHING_DEFINED": None,
+    "NOT_A_WAREHOUSE": "store",
+    "OVERFLOW": "engines",
+    "PATH_EXISTS": "warehouse.py",
+    "READ_ONLY": "store",
+    "SPARK_MISSING": "engines",
+    "UNKNOWN_ENGINE": "engines",
+    "VERIFY_FAILED": "cli",
+}
+
+
+def told(path: Path) -> str:
+    with pytest.raises(ProgramError) as caught:
+        parse(path.read_text(encoding="utf-8"), path.name)
+    return f"{caught.value}\n"
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_bad_program(path: Path) -> None:
+    assert told(path) == path.with_suffix(".txt").read_text(encoding="utf-8")
+
+
+def test_programs_and_texts_belong_together() -> None:
+    assert {path.stem for path in PROGRAMS} == {path.stem for path in FOLDER.glob("*.txt")}
+
+
+def test_every_condition_is_covered_or_reported_elsewhere() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.txt")]
+    covered = {code for text in texts for code in re.findall(r"^error\[(\w+)\]", text, re.MULTILINE)}
+    assert not covered & ELSEWHERE.keys()
+    assert covered | ELSEWHERE.keys() == conditions().keys()
+
+
+@pytest.mark.parametrize("code", ELSEWHERE)
+def test_elsewhere(code: str) -> None:
+    place = ELSEWHERE[code]
+    mentions = [path for path in SOURCE.rglob("*.py") if f'"{code}"' in path.read_text(encoding="utf-8")]
+    if place is None:
+        assert not mentions
+    else:
+        assert any(path.is_relative_to(SOURCE / place) for path in mentions)
+
+
+def test_conditions_are_sorted() -> None:
+    assert list(conditions()) == sorted(conditions())
+
+
+@pytest.mark.parametrize("code", conditions())
+def test_messages_have_no_full_stop_and_hints_do(code: str) -> None:
+    condition = conditions()[code]
+    assert set(condition) <= {"message", "hint"}
+    assert not condition["message"].endswith(".")
+    assert condition.get("hint", "…").endswith((".", "…", "}", ")", ".dl"))
+
+
+def test_conflicting_definition() -> None:
+    base = parse(".type City <: symbol .decl town(name: City) .decl way(a: City, b: City)")
+    text = ".type City <: number\n.decl town(name: City)\n.decl way(a: City)\nway(1)."
+    with pytest.raises(ProgramError) as caught:
+        parse(text, "more.dl", base)
+    assert (
+        str(caught.value)
+        == """\
+error[CONFLICTING_DEFINITION]: the type "City" is defined differently already
+ --> more.dl:1:1
+  |
+1 | .type City <: number
+  | ^^^^^^^^^^^^^^^^^^^^
+  = hint: It is defined as `.type City <: symbol`, this says `.type City <: number`. Drop it first, or use another name.
+
+error[CONFLICTING_DEFINITION]: the relation "way" is defined differently already
+ --> more.dl:3:7
+  |
+3 | .decl way(a: City)
+  |       ^^^
+  = hint: It is defined as `.decl way(a: City, b: City)`, this says `.decl way(a: City)`. Drop it first, or use another name."""
+    )
+
+
+def test_the_same_definitions_again_are_no_conflict() -> None:
+    text = '.type City <: symbol .type Town = City .decl town(name: Town) .output town town("a").'
+    assert parse(text, base=parse(text)) == parse(text)
+
+
+if __name__ == "__main__":
+    for program in PROGRAMS:
+        program.with_suffix(".txt").write_text(told(program), encoding="utf-8")
