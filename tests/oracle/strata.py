@@ -18,7 +18,8 @@ def strata(program: Program) -> list[list[Rule]]:
         changed = False
         for rule in all_rules:
             need = max(
-                [level[name] + strict for name, strict in uses(rule.body)] + [level[h.relation] for h in rule.heads],
+                [level[name] + strict for name, strict in uses((*rule.body, *(Test("", h.args) for h in rule.heads)))]
+                + [level[h.relation] for h in rule.heads],
             )
             for head in rule.heads:
                 if level[head.relation] < need:

@@ -83,6 +83,7 @@ class _Extraction:
         grouped = grouping_aggregate(rule)
         if grouped is not None:
             return [self._grouping(rule, grouped)]
+        rule = _out_of_atoms(rule)
         aggregate = self._next_aggregate(rule)
         if aggregate is None:
             return [rule]
@@ -113,7 +114,8 @@ class _Extraction:
             domain = self._define(f"{head}_for", missing, [_independent(rule)])
             body = (_atom(domain, missing), *body)
         rule, result = _result(rule, aggregate, shared)
-        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result)
+        name = self._type_name(rule, aggregate, result, types)
+        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result, name)
         variants = [_replace_in_rule(rule, aggregate, result, (_atom(table, [*shared, result.name]),))]
         if shared and aggregate.operation in DEFAULTED:
             nothing = Negation(Atom(table.name, (*map(Variable, shared), Wildcard())))
@@ -121,12 +123,21 @@ class _Extraction:
             variants.append(_replace_in_rule(rule, aggregate, result, (nothing, zero)))
         return variants
 
-    def _group(self, stem: str, shared: list[str], aggregate: Aggregate, result: Variable) -> Relation:
+    def _type_name(self, rule: Rule, aggregate: Aggregate, result: Variable, types: dict[str, Type]) -> str | None:
+        """A computed value fits every subtype of its base; as a column it must say which one its place needs."""
+        if result.name in types and types[result.name].name:
+            return types[result.name].name
+        columns = self.typer.relations[rule.head.relation].columns
+        places = zip(rule.head.arguments, columns, strict=True)
+        return next((column.type.name for term, column in places if term is aggregate or term == result), None)
+
+    def _group(self, stem: str, shared: list[str], aggregate: Aggregate, result: Variable, name: str | None) -> Relation:
         """The relation with one row for each group of the aggregate."""
         aggregate = self._flat(stem, aggregate, shared)
         types = self.typer.body_types(aggregate.body)
         columns = [Column(name, types[name]) for name in shared]
-        columns.append(Column(result.name, self._result_type(aggregate, types)))
+        found = self._result_type(aggregate, types)
+        columns.append(Column(result.name, replace(found, name=found.name or name)))
         table = self._declare(stem, columns)
         self.rules.append(Rule(_atom(table, [*shared, result.name]), (Comparison("=", result, aggregate),)))
         return table
@@ -196,6 +207,24 @@ def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, 
             case Comparison(operator="=", left=Variable() as x, right=term) if term is aggregate and x.name not in shared:
                 return replace(rule, body=tuple(other for other in rule.body if other is not literal)), x
     return rule, Variable(Names(all_variables((rule.head, *rule.body))).fresh(aggregate.operation))
+
+
+def _out_of_atoms(rule: Rule) -> Rule:
+    """r(x, count : { s(x) }) is r(x, y), y = count : { s(x) }: the aggregate may use what the atom binds."""
+    names = Names(all_variables((rule.head, *rule.body)))
+    body: list[Literal] = []
+    for literal in rule.body:
+        equations: list[Literal] = []
+        if isinstance(literal, Atom):
+            arguments = []
+            for argument in literal.arguments:
+                if any(aggregates_of(argument)):
+                    equations.append(Comparison("=", Variable(names.fresh("argument")), argument))
+                    argument = equations[-1].left
+                arguments.append(argument)
+            literal = replace(literal, arguments=tuple(arguments))
+        body += [literal, *equations]
+    return replace(rule, body=tuple(body))
 
 
 def _split_null(rule: Rule, aggregate: Aggregate, name: str, type_: Type) -> list[Rule]:
