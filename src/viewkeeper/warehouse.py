@@ -36,7 +36,7 @@ from viewkeeper.store.catalog import Catalog, Definition, Kept, translated
 from viewkeeper.store.delimited import Reading
 from viewkeeper.store.lock import writer_lock
 from viewkeeper.store.rejects import Reject, bad_rows, write_rejects
-from viewkeeper.store.snapshots import read_snapshot, remove_leftovers, snapshot_path, write_snapshot
+from viewkeeper.store.snapshots import count_snapshot, read_snapshot, remove_leftovers, snapshot_path, write_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,8 +105,16 @@ class Verified:
 class Warehouse:
     """Definitions, base rows and views in a directory. Use ``viewkeeper.open``."""
 
-    def __init__(self, path: str | Path, spark: SparkSession | str | None = None, engine: EngineName = "auto") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        spark: SparkSession | str | None = None,
+        engine: EngineName = "auto",
+        hot_rows: int = 20_000_000,
+    ) -> None:
+        """``hot_rows``: a relation that Spark writes and that is larger stays Parquet, the catalog does not hold its rows."""
         self.path = Path(path)
+        self.hot_rows = hot_rows
         self.engine = engine
         self._spark = spark
         self._mutex = RLock()
@@ -380,9 +388,9 @@ class Warehouse:
         assert isinstance(runner, SparkEngine)
         path = snapshot_path(self.path, relation.name, writing.commit)
         runner.write(relation, path)
-        if rows <= writing.hot_rows:
+        if rows <= self.hot_rows:
             writing.ingest(relation, read_snapshot(path, relation))
-        place = "hot" if rows <= writing.hot_rows else "cold"
+        place = "hot" if rows <= self.hot_rows else "cold"
         writing.update(relation.name, rows=rows, place=place, snapshot=writing.commit)
 
     # ---- loading
@@ -391,8 +399,12 @@ class Warehouse:
         self, writing: _Writing, choice: Choice, name: str, source: Any, options: Options, reading: Reading, report: Report
     ) -> int:
         relation = writing.program.relation(name)
-        batches = self._batches(writing, choice, relation, source, options, reading)
         kept = writing.kept[name]
+        if choice.engine == "spark" and isinstance(source, (str, Path)):
+            added = self._load_by_spark(writing, relation, Path(source), options, reading)
+            if added is not None:
+                return added
+        batches = read_source(source, relation, options, reading)
         rows = 0
 
         def counted() -> Iterator[pa.RecordBatch]:
@@ -402,24 +414,56 @@ class Warehouse:
                 report(Loading(name, rows))
                 yield batch
 
+        if kept.place == "cold":
+            return self._add_to_cold(writing, relation, counted())
         added = writing.ingest(relation, counted())
         writing.update(name, rows=kept.rows + added)
         return added
 
-    def _batches(
-        self, writing: _Writing, choice: Choice, relation: Relation, source: Any, options: Options, reading: Reading
-    ) -> Iterable[pa.RecordBatch]:
-        """By Spark where it was chosen and can read the source; row by row otherwise, and to say what is wrong with bad rows."""
-        if choice.engine == "spark" and isinstance(source, (str, Path)):
-            from viewkeeper.engines.session import our_session
-            from viewkeeper.engines.spark_files import read_with_spark
+    def _add_to_cold(self, writing: _Writing, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
+        """A new snapshot with the old rows and the new ones."""
+        engine = EmbeddedEngine.private()
+        try:
+            engine.prepare(Program(relations=(relation,)))
+            engine.insert(relation.name, self._rows(writing.catalog, writing.kept, relation))
+            added = engine.insert(relation.name, batches)
+            if added:
+                path = snapshot_path(self.path, relation.name, writing.commit)
+                rows = write_snapshot(path, relation, engine.read(relation))
+                writing.update(relation.name, rows=rows, snapshot=writing.commit)
+            return added
+        finally:
+            engine.close()
 
-            path = snapshot_path(self.path, relation.name, writing.commit)
-            read = read_with_spark(our_session(self._spark), Path(source), relation, options, path)
-            if read is not None:
-                reading.rows = read
-                return read_snapshot(path, relation)
-        return read_source(source, relation, options, reading)
+    def _load_by_spark(
+        self, writing: _Writing, relation: Relation, source: Path, options: Options, reading: Reading
+    ) -> int | None:
+        """Through a snapshot that Spark writes; None if the file must be read row by row, to say what is wrong with it.
+
+        A relation that starts beyond ``hot_rows`` stays a snapshot only, and so does what is added to it.
+        """
+        from viewkeeper.bulk import load_with_spark
+        from viewkeeper.engines.session import our_session
+
+        kept = writing.kept[relation.name]
+        cold = kept.place == "cold"
+        existing = snapshot_path(self.path, relation.name, kept.snapshot) if cold and kept.snapshot else None
+        path = snapshot_path(self.path, relation.name, writing.commit)
+        read = load_with_spark(our_session(self._spark), source, relation, options, path, existing)
+        if read is None:
+            return None
+        reading.rows = read
+        distinct = count_snapshot(path)
+        if cold and distinct == kept.rows:
+            return 0
+        if cold or (not kept.rows and distinct > self.hot_rows):
+            writing.update(relation.name, rows=distinct, place="cold", snapshot=writing.commit)
+            return distinct - kept.rows
+        added = writing.ingest(relation, read_snapshot(path, relation))
+        if added:
+            complete = not kept.rows
+            writing.update(relation.name, rows=kept.rows + added, snapshot=writing.commit if complete else None)
+        return added
 
     def _keep_rejects(self, found: list[Reject], file: str | Path | None) -> Path:
         if file is None:
@@ -504,7 +548,6 @@ class _Writing:
     program: Program
     kept: dict[str, Kept]
     commit: int
-    hot_rows: int = 20_000_000
 
     def __post_init__(self) -> None:
         self.before = self.program
@@ -534,6 +577,7 @@ class _Writing:
 
     def empty(self, name: str) -> None:
         self._engine().clear(name)
+        self.update(name, rows=0, place="hot")
 
     def update(self, name: str, **what: Any) -> None:
         what.setdefault("snapshot", None)

@@ -21,11 +21,9 @@ import pyarrow.parquet as pq
 
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
-from viewkeeper.engines.scalar import evaluation_error
 from viewkeeper.engines.spark_dialect import STORAGE, SparkDialect
-from viewkeeper.engines.spark_functions import failure_in, register, used_in
+from viewkeeper.engines.spark_functions import register, spark_errors, used_in
 from viewkeeper.engines.sql import Compiler, Reading, Statement
-from viewkeeper.errors import EngineError, problem
 from viewkeeper.program.arrow import PRESENT, stored_schema
 from viewkeeper.program.ast import Atom, Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
@@ -254,17 +252,8 @@ class SparkEngine:
         chunks[start:] = [self._kept(relation, _union(chunks[start:]))]
 
     def _guarded(self, relation: str, action: Callable[[], T]) -> T:
-        """Runs something on Spark; its failures become errors of ours."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
+        with spark_errors(relation):
             return action()
-        except (PySparkException, Py4JError) as error:
-            failure = failure_in(str(error))
-            if failure is not None:
-                raise evaluation_error(failure, relation) from None
-            raise EngineError(problem("ENGINE_FAILED", engine="Spark", why=str(error).strip().splitlines()[0])) from error
 
 
 def _keyed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -6,11 +6,13 @@ Workers run these by importing this package, so it must be installed where they 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.engines import scalar
-from viewkeeper.engines.scalar import Failure, finite, float_sum, strict
+from viewkeeper.engines.scalar import Failure, evaluation_error, finite, float_sum, strict
+from viewkeeper.errors import EngineError, problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +58,24 @@ def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ValueError(_MARK + "|".join(parts) + "|VK") from None
 
     return call
+
+
+@contextmanager
+def spark_errors(relation: str | None = None) -> Iterator[None]:
+    """Spark's failures as errors of ours."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        failure = failure_in(text)
+        if failure is not None:
+            raise evaluation_error(failure, relation) from None
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        why = next((line for line in lines if "[" in line), lines[0]) if lines else type(error).__name__
+        raise EngineError(problem("ENGINE_FAILED", engine="Spark", why=why)) from error
 
 
 def failure_in(text: str) -> Failure | None:

@@ -6,20 +6,22 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 import pyarrow as pa
 
-from viewkeeper.errors import DataError, problem
+from viewkeeper.errors import DataError, counted, problem, shortened
 from viewkeeper.program.arrow import batch_of_rows
 from viewkeeper.program.ast import Directive, Relation
 from viewkeeper.program.types import Kind
 from viewkeeper.program.values import BadValue, Stored, text_formatter, text_parser
-from viewkeeper.store.rejects import Reject
+from viewkeeper.store.rejects import Reading
 
 BATCH = 50_000
 csv.field_size_limit(1 << 30)
@@ -46,36 +48,44 @@ class Format:
         return cls(",", quoted=True, header=None) if name.endswith(".csv") else cls()
 
 
-@dataclass
-class Reading:
-    """What a reader has seen so far."""
-
-    rows: int = 0
-    rejects: list[Reject] = field(default_factory=list)
+Record = tuple[int, Sequence[str]]
+"""The fields of a row, with the line it starts on."""
 
 
 def read_delimited(path: Path, relation: Relation, form: Format, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The file's rows as stored values, in batches; rows that do not fit go to ``reading.rejects``."""
-    with opened(path) as file:
-        records = _quoted(file, relation, form, reading) if form.quoted else _plain(file, form)
-        records, order = _header(records, relation, form, path)
+    with _records(path, relation, form, reading) as found:
+        records, order = _without_header(found, relation, form, path)
         convert = _Converter(relation, order, reading)
-        chunk: list[tuple[int, Sequence[str]]] = []
-        for record in records:
-            chunk.append(record)
-            if len(chunk) == BATCH:
-                yield convert.batch(chunk)
-                chunk = []
-        if chunk:
+        while chunk := list(islice(records, BATCH)):
             yield convert.batch(chunk)
 
 
+def header_of(path: Path, relation: Relation, form: Format) -> tuple[bool, list[int]]:
+    """Has the file a header, and which field is which column's?"""
+    with _records(path, relation, form, Reading(relation.name)) as records:
+        _, order = _without_header(records, relation, form, path)
+    return form.header is not False, order
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
+def _records(path: Path, relation: Relation, form: Format, reading: Reading) -> Iterator[Iterator[Record]]:
+    _check_delimiter(form)
+    with opened(path, newline="" if form.quoted else "\n") as file:
+        yield _quoted(file, relation, form, reading) if form.quoted else _plain(file, form)
+
+
+def _check_delimiter(form: Format) -> None:
+    wanted = "one character, or without quoting several" if form.quoted else "one or more characters"
+    if not form.delimiter or "\n" in form.delimiter or (form.quoted and (len(form.delimiter) > 1 or form.delimiter in '"\r')):
+        raise DataError(problem("BAD_PARAMETER", value=form.delimiter, parameter="delimiter", wanted=wanted))
+
+
+@contextmanager
+def opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
     """The file as text; what is not UTF-8 is kept apart so that it can be reported by row."""
     try:
-        raw = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-        with raw, io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="") as file:  # type: ignore[arg-type]
+        with _raw(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline) as file:
             yield file
     except FileNotFoundError:
         raise _bad_file(path, "there is no such file", "Check the name.") from None
@@ -83,63 +93,61 @@ def opened(path: Path) -> Iterator[TextIO]:
         raise _bad_file(path, "it is a directory", "Name a file.") from None
     except PermissionError:
         raise _bad_file(path, "permission denied", "Check its permissions.") from None
-    except (gzip.BadGzipFile, EOFError, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         raise _bad_file(path, f"{error}", "Check that the file is complete.") from None
+
+
+def _raw(path: Path) -> BinaryIO:
+    raw: Any = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # noqa: SIM115
+    found: BinaryIO = raw
+    return found
 
 
 def _bad_file(path: Path, why: str, hint: str) -> DataError:
     return DataError(problem("BAD_FILE", file=path, why=why, hint=hint))
 
 
-def _plain(file: TextIO, form: Format) -> Iterator[tuple[int, Sequence[str]]]:
+def _plain(file: TextIO, form: Format) -> Iterator[Record]:
     for number, line in enumerate(file, 1):
         text = line.removesuffix("\n").removesuffix("\r")
         yield number, text.split(form.delimiter)
 
 
-def _quoted(file: TextIO, relation: Relation, form: Format, reading: Reading) -> Iterator[tuple[int, Sequence[str]]]:
+def _quoted(file: TextIO, relation: Relation, form: Format, reading: Reading) -> Iterator[Record]:
     reader = csv.reader(file, delimiter=form.delimiter, strict=True)
-    line = 1
     while True:
+        line = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             reading.rows += 1
-            reading.rejects.append(Reject(relation.name, line, "", "", f"is not valid CSV: {error}"))
-            line = reader.line_num + 1
+            reading.reject(line, "", "", f"is not valid CSV: {error}")
             continue
         if row or relation.arity == 1:
             yield line, row or [""]
-        line = reader.line_num + 1
 
 
-Records = Iterator[tuple[int, Sequence[str]]]
-
-
-def _header(records: Records, relation: Relation, form: Format, path: Path) -> tuple[Records, list[int]]:
+def _without_header(
+    records: Iterator[Record], relation: Relation, form: Format, path: Path
+) -> tuple[Iterator[Record], list[int]]:
     """Takes off the header; returns the position of each column's field."""
     names = [column.name for column in relation.columns]
     straight = list(range(len(names)))
-    if form.header is False:
+    if not names or form.header is False:
         return records, straight
     first = next(records, None)
     if first is None:
-        return iter(()), straight
-    found = [name.removeprefix("\ufeff").strip() for name in first[1]]
-    if sorted(found) == sorted(names) and len(set(found)) == len(found):
+        return records, straight
+    found = [name.strip() for name in first[1]]
+    if sorted(found) == sorted(names):
         return records, [found.index(name) for name in names]
     if form.header:
         return records, straight
-    raise DataError(
-        problem(
-            "BAD_FILE",
-            file=path,
-            why=f"its first line ({', '.join(found)}) does not name the columns ({', '.join(names)})",
-            hint="Say --header if it is a header all the same (columns are then taken in order), or --no-header if it is data.",
-        )
-    )
+    why = f"its first line ({shortened(', '.join(found), 200)}) does not name the columns ({', '.join(names)})"
+    hint = "Say --header if it is a header all the same (columns are then taken in order), or --no-header if it is data."
+    raise DataError(problem("BAD_FILE", file=path, why=why, hint=hint))
 
 
 class _Converter:
@@ -155,8 +163,7 @@ class _Converter:
         if width and all(len(fields) == width for _, fields in chunk):
             try:
                 columns = [
-                    [parse(fields[place]) for _, fields in chunk]
-                    for parse, place in zip(self.parsers, self.order, strict=True)
+                    [parse(fields[place]) for _, fields in chunk] for parse, place in zip(self.parsers, self.order, strict=True)
                 ]
                 return batch_of_rows(list(zip(*columns, strict=True)), self.relation)
             except BadValue:
@@ -168,10 +175,11 @@ class _Converter:
         if not self.relation.arity:
             if list(fields) == ["()"]:
                 return (1,)
-            self._reject(line, "", " ".join(fields), "is not ()")
+            self.reading.reject(line, "", " ".join(fields), "is not ()")
             return None
         if len(fields) != self.relation.arity:
-            self._reject(line, "", " ".join(fields), f"has {len(fields)} fields, not {self.relation.arity}")
+            reason = f"has {counted(len(fields), 'field')}, not {self.relation.arity}"
+            self.reading.reject(line, "", " ".join(fields), reason)
             return None
         row = []
         good = True
@@ -179,12 +187,9 @@ class _Converter:
             try:
                 row.append(parse(fields[place]))
             except BadValue as error:
-                self._reject(line, column.name, fields[place], str(error))
+                self.reading.reject(line, column.name, fields[place], str(error))
                 good = False
         return tuple(row) if good else None
-
-    def _reject(self, line: int, column: str, value: str, reason: str) -> None:
-        self.reading.rejects.append(Reject(self.relation.name, line, column, value, reason))
 
 
 def _nullable(parse: Callable[[str], Stored]) -> Callable[[str], Stored]:
@@ -227,4 +232,3 @@ def facts_path(directory: Path, relation: Relation, directive: Directive) -> Pat
     path = directory / directive.get("filename", f"{relation.name}.facts")
     gzipped = path.with_name(path.name + ".gz")
     return gzipped if not path.exists() and gzipped.exists() else path
-

@@ -46,6 +46,10 @@ def read_snapshot(path: Path, relation: Relation) -> Iterator[pa.RecordBatch]:
             yield from to_stored(pa.Table.from_batches([batch]), relation).to_batches()
 
 
+def count_snapshot(path: Path) -> int:
+    return int(ds.dataset(path, format="parquet", exclude_invalid_files=True).count_rows())
+
+
 def remove_leftovers(directory: Path, kept: Iterable[Kept]) -> None:
     """Deletes snapshot directories that no commit refers to."""
     wanted = {snapshot_path(directory, k.name, k.snapshot) for k in kept if k.snapshot is not None}
