@@ -90,13 +90,19 @@ def _feed(tokens: Sequence[Token], start: int, rule: str) -> tuple[Node | None, 
     try:
         while position < len(tokens):
             choices = parser.choices()
-            if tokens[position].type not in choices and _END in choices:
+            if _END in choices and (tokens[position].type not in choices or _is_relation(tokens, position)):
                 break
             parser.feed_token(tokens[position])
             position += 1
         return parser.feed_eof(tokens[position - 1] if position else None), position
     except UnexpectedInput:
         return None, position
+
+
+def _is_relation(tokens: Sequence[Token], position: int) -> bool:
+    """Is a word such as ``output`` behind a declaration the name of a relation rather than a qualifier?"""
+    following = tokens[position + 1].type if position + 1 < len(tokens) else None
+    return tokens[position].type == "QUALIFIER" and following == "LPAR"
 
 
 def _expected(tokens: Sequence[Token], rule: str) -> set[str]:
