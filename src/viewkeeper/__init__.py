@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from viewkeeper.answer import Answer
 from viewkeeper.errors import DataError, EngineError, EvaluationError, ProgramError, StoreError, ViewkeeperError
-from viewkeeper.warehouse import Commit, Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from viewkeeper.answer import Answer
+    from viewkeeper.outcomes import Commit
+    from viewkeeper.warehouse import Warehouse
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,14 +29,23 @@ __all__ = [
     "open",
 ]
 
+# Imported when they are first used: the command line says --help without them.
+_LATER = {"Answer": "viewkeeper.answer", "Commit": "viewkeeper.outcomes", "Warehouse": "viewkeeper.warehouse"}
 
-def open(
-    path: str | Path, spark: SparkSession | str | None = None, *, create: bool = False, engine: str = "auto"
-) -> Warehouse:
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def open(path: str | Path, spark: SparkSession | str | None = None, *, create: bool = False, engine: str = "auto") -> Warehouse:
     """Opens a warehouse directory; with ``create`` makes an empty one first if there is none.
 
     ``spark`` is a session to use, or a master URL; without it a local session starts the first time Spark is needed.
     """
-    if create and not (Path(path) / "catalog.db").exists():
-        Warehouse.create(path)
+    from viewkeeper.warehouse import Warehouse
+
+    if create:
+        Warehouse.create(path, exist_ok=True)
     return Warehouse(path, spark, engine)

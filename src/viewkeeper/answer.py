@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+from viewkeeper.program.values import format_timestamp, store_timestamp
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -36,6 +39,7 @@ class Answer:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
+        """As an Arrow table. One without columns could not have rows: it gets a column ``present``."""
         return self.table
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -46,3 +50,25 @@ class Answer:
         from viewkeeper.engines.session import local_session
 
         return (spark or local_session()).createDataFrame(self.table)
+
+
+def text_of(value: Any) -> str:
+    """A value of an answer as in files; NULL is the empty text.
+
+    >>> text_of(True), text_of(decimal.Decimal("1.50")), text_of(b"\\x00\\xff"), text_of(None)
+    ('true', '1.50', '00ff', '')
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case datetime.datetime():
+            return format_timestamp(store_timestamp(value))
+        case bytes():
+            return value.hex()
+        case decimal.Decimal():
+            return format(value, "f")
+        case float():
+            return repr(value)
+    return str(value)

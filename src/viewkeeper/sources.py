@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
-from viewkeeper.errors import DataError, problem
+from viewkeeper.errors import DataError, counted, problem
 from viewkeeper.program.arrow import batch_of_rows
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import Kind, Type
 from viewkeeper.program.values import BadValue, Stored, store, text_parser
-from viewkeeper.store.delimited import Format, Reading, opened, read_delimited
-from viewkeeper.store.rejects import Reject
+from viewkeeper.store.delimited import BATCH, Format, opened, read_delimited
+from viewkeeper.store.rejects import Reading
 
-BATCH = 50_000
-Report = Callable[[int], None]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NumberedRow = tuple[int, Any]
 
 
 @dataclass(frozen=True)
@@ -40,112 +42,149 @@ def read_source(source: Any, relation: Relation, options: Options, reading: Read
     """The source's rows as stored values; what does not fit goes to ``reading.rejects``."""
     if isinstance(source, (str, Path)):
         return _file(Path(source), relation, options, reading)
-    if hasattr(source, "toArrow"):  # a Spark DataFrame
-        source = source.toArrow()
-    if hasattr(source, "__arrow_c_stream__"):
-        table = pa.RecordBatchReader.from_stream(source).read_all()
-        return _records(_table_rows(table, relation), relation, reading)
-    if isinstance(source, Iterable):
-        return _records(enumerate(source, 1), relation, reading)
-    raise DataError(
-        problem("DATA_CONFLICT", why=f"rows cannot be loaded from a {type(source).__name__}", hint="Give a path, an Arrow table, a data frame or rows.")
-    )
+    if hasattr(source, "toArrow") or hasattr(source, "__arrow_c_stream__"):
+        return _converted(_arrow(source, relation), relation, reading)
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, Mapping)):
+        return _converted(_iterated(source, relation), relation, reading)
+    why = f"rows cannot be loaded from a {type(source).__name__}"
+    raise DataError(problem("DATA_CONFLICT", why=why, hint="Give a path, an Arrow table, a data frame or rows."))
+
+
+# ---- where rows come from
 
 
 def _file(path: Path, relation: Relation, options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
     name = path.name.removesuffix(".gz").lower()
     if name.endswith(".parquet") or path.is_dir():
-        return _records(_table_rows(_parquet(path), relation), relation, reading)
+        return _converted(_parquet(path, relation), relation, reading)
     if name.endswith((".jsonl", ".ndjson")):
-        return _records(_json_rows(path, relation, reading), relation, reading)
+        return _converted(_json_lines(path, reading), relation, reading)
     return read_delimited(path, relation, options.applied(Format.of_path(path)), reading)
 
 
-def _parquet(path: Path) -> pa.Table:
+def _parquet(path: Path, relation: Relation) -> Iterator[NumberedRow]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
     try:
-        return ds.dataset(path, format="parquet").to_table()
+        dataset = ds.dataset(path, format="parquet")
+        yield from _table_rows(dataset.schema.names, dataset.to_batches(batch_size=BATCH), relation)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(problem("BAD_FILE", file=path, why=str(error).splitlines()[0], hint="Check that it is Parquet.")) from None
+        why = str(error).splitlines()[0]
+        raise DataError(problem("BAD_FILE", file=path, why=why, hint="Check that it is Parquet.")) from None
 
 
-def _table_rows(table: pa.Table, relation: Relation) -> Iterator[tuple[int, Sequence[object]]]:
-    """By column names where they are the relation's, else by position."""
-    names = [column.name for column in relation.columns]
-    if table.num_columns != len(names):
-        raise DataError(
-            problem(
-                "DATA_CONFLICT",
-                why=f'relation "{relation.name}" has {len(names)} columns, the data has {table.num_columns}',
-                hint=f"The columns are ({', '.join(names)}).",
-            )
-        )
-    if sorted(names) == sorted(table.column_names):
-        table = table.select(names)
-    number = 0
-    for batch in table.to_batches(max_chunksize=BATCH):
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            number += 1
-            yield number, row
+def _arrow(source: Any, relation: Relation) -> Iterator[NumberedRow]:
+    import pyarrow as pa
+
+    with _told(relation):
+        if hasattr(source, "toArrow"):  # a Spark DataFrame
+            source = source.toArrow()
+        stream = pa.RecordBatchReader.from_stream(source)
+    yield from _table_rows(stream.schema.names, _iterated_batches(stream, relation), relation)
 
 
-def _json_rows(path: Path, relation: Relation, reading: Reading) -> Iterator[tuple[int, Sequence[object]]]:
-    names = [column.name for column in relation.columns]
+def _iterated_batches(stream: pa.RecordBatchReader, relation: Relation) -> Iterator[pa.RecordBatch]:
+    with _told(relation):
+        for batch in stream:
+            yield from (batch.slice(start, BATCH) for start in range(0, batch.num_rows, BATCH))
+
+
+def _iterated(source: Iterable[Any], relation: Relation) -> Iterator[NumberedRow]:
+    with _told(relation):
+        yield from enumerate(source, 1)
+
+
+def _json_lines(path: Path, reading: Reading) -> Iterator[NumberedRow]:
     with opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
-            except ValueError as error:
+                # Decimal keeps every digit; a float column turns it into the nearest float.
+                value = json.loads(line, parse_float=Decimal)
+            except (ValueError, RecursionError) as error:
                 reading.rows += 1
-                reading.rejects.append(Reject(relation.name, number, "", line.strip(), f"is not JSON: {error}"))
+                reading.reject(number, "", line.strip(), f"is not JSON: {error}")
                 continue
-            if isinstance(value, dict):
-                unknown = [key for key in value if key not in names]
-                if unknown:
-                    reading.rows += 1
-                    reading.rejects.append(Reject(relation.name, number, unknown[0], line.strip(), "is not a column"))
-                    continue
-                value = [value.get(name) for name in names]
-            yield number, value if isinstance(value, list) else [value]
+            yield number, value
 
 
-def _records(rows: Iterable[tuple[int, Any]], relation: Relation, reading: Reading) -> Iterator[pa.RecordBatch]:
+def _table_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch], relation: Relation) -> Iterator[NumberedRow]:
+    """By column names where they are the relation's, else by position."""
+    wanted = [column.name for column in relation.columns] or ["present"]
+    if len(names) != len(wanted):
+        why = f'relation "{relation.name}" has {counted(relation.arity, "column")}, the data has {len(names)}'
+        raise DataError(problem("DATA_CONFLICT", why=why, hint=f"The columns are ({', '.join(wanted)})."))
+    order = [list(names).index(name) for name in wanted] if sorted(names) == sorted(wanted) else range(len(wanted))
+    number = 0
+    for batch in batches:
+        columns = [batch.column(place).to_pylist() for place in order]
+        for row in zip(*columns, strict=True):
+            number += 1
+            yield number, row if relation.columns else ()
+
+
+@contextmanager
+def _told(relation: Relation) -> Iterator[None]:
+    """What a source of the caller's raises, as an error of ours that has it as its cause."""
+    try:
+        yield
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        raise DataError(problem("SOURCE_FAILED", relation=relation.name, why=why)) from error
+
+
+# ---- values
+
+
+def _converted(rows: Iterator[NumberedRow], relation: Relation, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Python values → stored values. Texts are accepted for dates, timestamps, decimals and bytes, as in files."""
-    chunk: list[tuple[Stored, ...]] = []
-    for number, row in rows:
-        reading.rows += 1
-        stored = _row(number, row, relation, reading)
-        if stored is not None:
-            chunk.append(stored)
-        if len(chunk) == BATCH:
-            yield batch_of_rows(chunk, relation)
-            chunk = []
-    if chunk:
-        yield batch_of_rows(chunk, relation)
+    while chunk := list(islice(rows, BATCH)):
+        reading.rows += len(chunk)
+        found = [_stored_row(number, row, relation, reading) for number, row in chunk]
+        yield batch_of_rows([row for row in found if row is not None], relation)
 
 
-def _row(number: int, row: Any, relation: Relation, reading: Reading) -> tuple[Stored, ...] | None:
-    if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
-        row = (row,)
-    values = tuple(row)
-    if len(values) != relation.arity:
-        reason = f"has {len(values)} fields, not {relation.arity}"
-        reading.rejects.append(Reject(relation.name, number, "", str(values), reason))
+def _stored_row(number: int, row: Any, relation: Relation, reading: Reading) -> tuple[Stored, ...] | None:
+    values = _fields(number, row, relation, reading)
+    if values is None:
         return None
     stored: list[Stored] = []
-    good = True
     for value, column in zip(values, relation.columns, strict=True):
         try:
-            stored.append(_store(value, column.type))
+            stored.append(_stored(value, column.type))
         except BadValue as error:
-            reading.rejects.append(Reject(relation.name, number, column.name, str(value), str(error)))
-            good = False
-    return (tuple(stored) or (1,)) if good else None
+            reading.reject(number, column.name, str(value), str(error))
+    return (tuple(stored) or (1,)) if len(stored) == relation.arity else None
 
 
-def _store(value: object, type_: Type) -> Stored:
+def _fields(number: int, row: Any, relation: Relation, reading: Reading) -> Sequence[Any] | None:
+    """The row's values in the order of the columns: given by name, in order, or for one column as it is."""
+    names = [column.name for column in relation.columns]
+    if isinstance(row, Mapping):
+        unknown = [key for key in row if key not in names]
+        if unknown:
+            reading.reject(number, str(unknown[0]), str(row), "is not a column")
+            return None
+        return [row.get(name) for name in names]
+    if isinstance(row, Set):
+        reading.reject(number, "", str(row), "is a set, which has no order")
+        return None
+    values = tuple(row) if isinstance(row, Iterable) and not isinstance(row, (str, bytes, bytearray)) else (row,)
+    if len(values) != relation.arity:
+        reading.reject(number, "", str(row), f"has {counted(len(values), 'field')}, not {relation.arity}")
+        return None
+    return values
+
+
+def _stored(value: Any, type_: Type) -> Stored:
     if isinstance(value, str) and type_.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL, Kind.BYTES):
         return text_parser(type_)(value)
+    if type(value).__module__ == "numpy":
+        value = value.item()
+    if isinstance(value, Decimal) and type_.kind is Kind.FLOAT:
+        value = float(value)
+    if getattr(value, "nanosecond", 0):
+        raise BadValue("has more than microseconds")
     return store(value, type_)
-

@@ -1,5 +1,5 @@
 """The command line."""
 
-from viewkeeper.cli.app import main
+from viewkeeper.cli.entry import main
 
 __all__ = ["main"]

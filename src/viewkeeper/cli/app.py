@@ -1,36 +1,65 @@
-"""Commands: each one is a few lines around the façade."""
+"""Commands: each one is a few lines around the façade.
+
+The first line of each help text is what the list of commands shows; it is short enough not to be cut.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import viewkeeper
-from viewkeeper.cli.output import OutputFormat, print_answer, print_commit, print_relations, print_verified
+from viewkeeper.cli.entry import told
+from viewkeeper.cli.output import Form, print_answer, print_commit, print_relations, print_verified
 from viewkeeper.cli.progress import progress_bar
-from viewkeeper.errors import DataError, EngineError, ViewkeeperError, problem
+from viewkeeper.errors import DataError, StoreError, problem
+
+
+class Commands(TyperGroup):
+    """Tells errors before Typer does: it would be silent about Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with told():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="viewkeeper",
-    no_args_is_help=True,
+    cls=Commands,
     add_completion=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
-    help="""Keeps materialized views exactly right while their data changes.
+)
 
-    A program in Datalog (the Soufflé dialect) declares relations and rules. Run it once over a directory of facts, or define it
-    in a warehouse, a directory that keeps base rows and views.
+WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", help="The warehouse's directory.")]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."
+    ),
+]
+ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file; - reads standard input.")]
+
+
+@app.callback(invoke_without_command=True)
+def viewkeeper_(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Keeps materialized views exactly right while their data changes.
+
+    A program in Datalog (the Soufflé dialect) declares relations and rules. Run it once over a directory of facts, or
+    define it in a warehouse, a directory that keeps base rows and views.
 
     \b
     One shot:
       viewkeeper run program.dl -F facts -D out
+
     \b
     A warehouse:
       viewkeeper init shop
@@ -40,50 +69,42 @@ app = typer.Typer(
       viewkeeper show shop
       viewkeeper verify shop
 
-    Every command has a --help. Exit codes: 0 done, 1 refused (the error says why, nothing was changed),
-    2 wrong usage, 130 interrupted.
-    """,
-)
-
-WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", help="The warehouse's directory.")]
-EngineOption = Annotated[
-    str,
-    typer.Option("--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."),
-]
+    Every command has a --help. Exit codes: 0 done, 1 refused (the error says why, nothing was changed), 2 wrong usage,
+    130 interrupted (nothing was changed).
+    """
+    if version:
+        typer.echo(f"viewkeeper {viewkeeper.__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
 def run(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file; - reads standard input.")],
+    program: ProgramPath,
     facts: Annotated[Path, typer.Option("-F", "--fact-dir", metavar="DIR", help="Where .input files are.")] = Path("."),
-    output: Annotated[str, typer.Option("-D", "--output-dir", metavar="DIR", help="Where .output files go; - prints them.")] = ".",
+    output: Annotated[
+        str, typer.Option("-D", "--output-dir", metavar="DIR", help="Where .output files go; - prints them.")
+    ] = ".",
     engine: EngineOption = "auto",
 ) -> None:
-    """Evaluate a program once: read its inputs, write its outputs.
+    """Evaluate a program once, files in, files out.
 
     \b
-    .input r     reads  DIR/r.facts   (tab-separated; see the language reference for other formats)
-    .output r    writes DIR/r.csv     (tab-separated, sorted)
-    .printsize r prints the number of rows
+    .input r      reads  DIR/r.facts, tab-separated
+    .output r     writes DIR/r.csv, tab-separated, sorted
+    .printsize r  prints the number of rows
+    The language reference says how to ask for other names and formats.
 
-    Output files appear whole or not at all.
+    Output files appear whole, and all of them or none.
 
     \b
-    Example:  viewkeeper run closure.dl -F facts -D out
+    Example:
+      viewkeeper run closure.dl -F facts -D out
     """
-    from viewkeeper.engines.choice import choose_engine
-    from viewkeeper.language import parse
-    from viewkeeper.run import input_bytes
-    from viewkeeper.run import run as run_program
+    from viewkeeper.run import run_text
 
-    parsed = parse(_text(program), _name(program))
-    choice = choose_engine(engine, rows=0, file_bytes=input_bytes(parsed, facts))
-    runner = _engine(choice.engine)
-    try:
-        with progress_bar() as report:
-            run_program(parsed, facts, None if output == "-" else Path(output), runner, sys.stdout, report)
-    finally:
-        runner.close()
+    with progress_bar() as report:
+        run_text(_text(program), _name(program), facts, None if output == "-" else Path(output), sys.stdout, engine, report)
 
 
 @app.command()
@@ -91,7 +112,8 @@ def init(warehouse: WarehousePath) -> None:
     """Create an empty warehouse in a new or empty directory.
 
     \b
-    Example:  viewkeeper init shop
+    Example:
+      viewkeeper init shop
     """
     viewkeeper.Warehouse.create(warehouse)
     typer.echo(f"created {warehouse}")
@@ -100,17 +122,18 @@ def init(warehouse: WarehousePath) -> None:
 @app.command()
 def define(
     warehouse: WarehousePath,
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file; - reads standard input.")],
+    program: ProgramPath,
     engine: EngineOption = "auto",
 ) -> None:
-    """Add relations, rules and facts to a warehouse, and compute the views.
+    """Add relations, rules and facts; compute the views.
 
-    The program is checked together with what is defined already; all problems are reported at once and nothing is changed
-    if there is one. Repeating a definition changes nothing; a different definition of the same name is refused with the difference.
-    .input and .output directives are kept but not acted upon: load files with `viewkeeper load`.
+    The program is checked together with what is defined already; all problems are reported at once and nothing is
+    changed if there is one. What is there already may be repeated; a different definition of the same name is refused
+    with the difference. .input and .output directives are kept but not acted upon: load files with `viewkeeper load`.
 
     \b
-    Example:  viewkeeper define shop program.dl
+    Example:
+      viewkeeper define shop program.dl
     """
     with viewkeeper.open(warehouse) as opened, progress_bar() as report:
         commit = opened.define(_text(program), _name(program), engine=engine, report=report)
@@ -120,51 +143,62 @@ def define(
 @app.command()
 def drop(
     warehouse: WarehousePath,
-    relation: Annotated[str, typer.Argument(metavar="RELATION", help="The relation or view to remove.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The relation, view or type to remove.")],
 ) -> None:
-    """Remove a relation with its rows and rules, unless something depends on it.
+    """Remove a relation with its rows and rules.
+
+    It is refused while something depends on it. A type that nothing uses can be removed, too.
 
     \b
-    Example:  viewkeeper drop shop based_on
+    Example:
+      viewkeeper drop shop based_on
     """
     with viewkeeper.open(warehouse) as opened:
-        opened.drop(relation)
-    typer.echo(f"dropped {relation}")
+        opened.drop(name)
+    typer.echo(f"dropped {name}")
 
 
 @app.command()
 def load(
     warehouse: WarehousePath,
-    what: Annotated[list[str], typer.Argument(metavar="RELATION FILE…", help="A relation and a file, or several such pairs.")],
-    delimiter: Annotated[str | None, typer.Option(help="Between fields; default by the file's ending.")] = None,
-    header: Annotated[bool | None, typer.Option("--header/--no-header", help="Is the first line a header?")] = None,
+    what: Annotated[list[str], typer.Argument(metavar="RELATION FILE", help="A relation and a file, or several such pairs.")],
+    delimiter: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Between fields; default by the file's ending.", show_default=False)
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Is the first line a header?", show_default=False)
+    ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Load the rows that fit, leave out the others.")] = False,
-    rejects: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write bad rows; default: in the warehouse.")] = None,
+    rejects: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write bad rows; default: in the warehouse.")
+    ] = None,
     engine: EngineOption = "auto",
 ) -> None:
-    """Add the rows of files to base relations, as one commit, and bring the views up to date.
+    """Add the rows of files; bring the views up to date.
 
     \b
-    .csv              comma-separated, quoted as in RFC 4180; a first line that names the columns is a header
-    .facts .tsv …     tab-separated, no quoting, no header
-    .jsonl .ndjson    one array or object a line
-    .parquet          a file or a directory
-    Each may be gzipped (.gz), Parquet aside.
+    .csv            comma-separated, quoted (RFC 4180), the columns' names first
+    .jsonl .ndjson  one array or object a line
+    .parquet        a file or a directory
+    any other       tab-separated, no quoting, no header
+    All but Parquet may be gzipped (.gz).
 
-    All rows are loaded or, if one does not fit, none. Bad rows are listed with line, column, value and reason.
-    Rows that are there already change nothing.
+    All files are one commit: all their rows are loaded or, if one does not fit, none. Bad rows are listed with line,
+    column, value and reason, the first 20 on the terminal, all of them in a file. Rows that are there already change
+    nothing.
 
     \b
-    Example:  viewkeeper load shop depends depends.csv.gz package package.csv.gz
+    Example:
+      viewkeeper load shop depends depends.csv.gz package package.csv.gz
     """
     if len(what) % 2:
-        raise typer.BadParameter(f"{what[-1]} has no file; give pairs: RELATION FILE", param_hint="RELATION FILE…")
+        raise typer.BadParameter(f"{what[-1]} has no file; give pairs: RELATION FILE", param_hint="RELATION FILE")
     pairs = list(zip(what[::2], what[1::2], strict=True))
     for name, path in pairs:
         if not Path(path).exists():
             raise DataError(problem("BAD_FILE", file=path, why="there is no such file", hint="Check the name."))
         if [n for n, _ in pairs].count(name) > 1:
-            raise typer.BadParameter(f"{name} is named twice; load its files one after the other", param_hint="RELATION FILE…")
+            raise typer.BadParameter(f"{name} is named twice; load its files one after the other", param_hint="RELATION FILE")
     with viewkeeper.open(warehouse) as opened, progress_bar() as report:
         commit = opened.load(
             dict(pairs), delimiter=_unescaped(delimiter), header=header, skip_bad=skip_bad, rejects=rejects, engine=engine,
@@ -176,36 +210,43 @@ def load(
 @app.command()
 def query(
     warehouse: WarehousePath,
-    body: Annotated[str, typer.Argument(metavar="QUERY", help="A rule's body: 'based_on(\"bash\", X), !broken(X)'.")],
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="CSV with a header.")] = False,
+    body: Annotated[str, typer.Argument(metavar="QUERY", help="The body of a rule.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an Arrow file (IPC).")] = None,
     engine: EngineOption = "auto",
 ) -> None:
-    """Ask a warehouse. The columns of the answer are the query's variables, its rows are sorted.
+    """Ask a warehouse.
 
-    A query without variables is answered by yes or no.
+    The columns of the answer are the query's variables, its rows are sorted. A query without variables is answered by
+    yes or no.
 
     \b
-    Examples:  viewkeeper query shop 'based_on("bash", X)'
-               viewkeeper query shop 'package(p, _, s, kb), kb > 100000, s != "games"' --csv
-               viewkeeper query shop 'n = count : { depends(_, "libc6") }'
+    Examples:
+      viewkeeper query shop 'based_on("bash", X)'
+      viewkeeper query shop 'package(p, _, s, kb), kb > 100000, s != "games"' --csv
+      viewkeeper query shop 'n = count : { depends(_, "libc6") }'
     """
-    form = OutputFormat.JSON if json else OutputFormat.CSV if csv else OutputFormat.TABLE
+    if json + csv + (arrow is not None) > 1:
+        raise typer.BadParameter("--json, --csv and --arrow exclude each other")
     with viewkeeper.open(warehouse) as opened, progress_bar() as report:
         answer = opened.query(body, engine=engine, report=report)
-    print_answer(answer, form, arrow)
+    print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
 
 
 @app.command()
 def show(
     warehouse: WarehousePath,
-    relation: Annotated[str | None, typer.Argument(metavar="[RELATION]", help="Only this one, with its rules.")] = None,
+    relation: Annotated[str | None, typer.Argument(metavar="RELATION", help="Only this one, with its rules.")] = None,
 ) -> None:
-    """List relations: columns, rows, kind (base or view), and where they are kept.
+    """List relations, or show one with its rules.
+
+    For each one its kind (base or view), the number of rows, the columns, and where the rows are kept.
 
     \b
-    Example:  viewkeeper show shop based_on
+    Examples:
+      viewkeeper show shop
+      viewkeeper show shop based_on
     """
     with viewkeeper.open(warehouse) as opened:
         print_relations(opened.show(relation), detailed=relation is not None)
@@ -214,55 +255,30 @@ def show(
 @app.command()
 def verify(
     warehouse: WarehousePath,
-    view: Annotated[str | None, typer.Argument(metavar="[VIEW]", help="Only this view.")] = None,
+    view: Annotated[str | None, typer.Argument(metavar="VIEW", help="Only this view.")] = None,
     engine: EngineOption = "auto",
 ) -> None:
-    """Recompute views from the base rows and compare them with what is stored. Exit code 1 if one differs.
+    """Recompute views from the base rows and compare.
+
+    Tells for each view whether it is what a recomputation gives. If one differs, the exit code is 1.
 
     \b
-    Example:  viewkeeper verify shop --engine spark
+    Example:
+      viewkeeper verify shop --engine spark
     """
     with viewkeeper.open(warehouse) as opened, progress_bar() as report:
         verified = opened.verify(view, engine=engine, report=report)
     print_verified(verified)
     wrong = [v.view for v in verified if not v.right]
     if wrong:
-        raise viewkeeper.StoreError(problem("VERIFY_FAILED", count=len(wrong), views=", ".join(wrong)))
-
-
-def main() -> None:
-    """The entry point: every error ends here, none as a traceback."""
-    with _errors():
-        app(standalone_mode=True)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except ViewkeeperError as error:
-        _stop(error.render(), 1)
-    except KeyboardInterrupt:
-        _stop(problem("INTERRUPTED").message, 130)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain about it once more while flushing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
-    except Exception as error:
-        if os.environ.get("VIEWKEEPER_DEBUG"):
-            raise
-        _stop(problem("INTERNAL", kind=type(error).__name__, why=str(error)).render(), 70)
-
-
-def _stop(text: str, code: int) -> None:
-    sys.stdout.flush()
-    typer.echo(text, err=True)
-    raise SystemExit(code) from None
+        raise StoreError(problem("VERIFY_FAILED", count=len(wrong), views=", ".join(wrong)))
 
 
 def _text(path: Path) -> str:
+    """The program, byte for byte."""
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return data.decode("utf-8")
     except OSError as error:
         raise DataError(problem("BAD_FILE", file=path, why=error.strerror or str(error), hint="Check the name.")) from None
     except UnicodeDecodeError:
@@ -275,16 +291,3 @@ def _name(path: Path) -> str:
 
 def _unescaped(text: str | None) -> str | None:
     return None if text is None else text.replace("\\t", "\t")
-
-
-def _engine(name: str):  # type: ignore[no-untyped-def]
-    if name == "spark":
-        from viewkeeper.engines.session import our_session
-        from viewkeeper.engines.spark import SparkEngine
-
-        return SparkEngine(our_session(None))
-    from viewkeeper.engines.embedded import EmbeddedEngine
-
-    if name != "embedded":
-        raise EngineError(problem("UNKNOWN_ENGINE", engine=name, known="embedded, spark, auto"))
-    return EmbeddedEngine.private()

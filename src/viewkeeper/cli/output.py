@@ -3,62 +3,81 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import decimal
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from unicodedata import combining, east_asian_width
 
-import pyarrow as pa
 import typer
 
-from viewkeeper.answer import Answer
+from viewkeeper.answer import Answer, text_of
 from viewkeeper.errors import DataError, problem
-from viewkeeper.program.values import format_timestamp, store_timestamp
-from viewkeeper.store.rejects import SHOWN
-from viewkeeper.warehouse import Commit, Shown, Verified
+from viewkeeper.outcomes import Commit, Shown, Verified
 
 
-class OutputFormat(Enum):
+class Form(Enum):
+    """How an answer is printed."""
+
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
 
-def print_answer(answer: Answer, form: OutputFormat, arrow: Path | None) -> None:
+def print_answer(answer: Answer, form: Form, arrow: Path | None) -> None:
+    rows = zip(*(column.to_pylist() for column in answer.table.columns), strict=True)
+    names = answer.table.column_names
     if arrow is not None:
-        _write_arrow(answer.to_arrow(), arrow)
+        _write_arrow(answer, arrow)
         typer.echo(f"{_count(len(answer), 'row')} written to {arrow}", err=True)
-    elif form is OutputFormat.JSON:
-        for row in answer:
-            sys.stdout.write(json.dumps(dict(zip(answer.columns, row, strict=True)), default=text_of, ensure_ascii=False) + "\n")
-    elif form is OutputFormat.CSV:
+    elif form is Form.JSON:
+        for row in rows:
+            sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=text_of, ensure_ascii=False) + "\n")
+    elif form is Form.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.columns)
-        writer.writerows([text_of(value) for value in row] for row in answer)
+        writer.writerow(names)
+        writer.writerows(map(text_of, row) for row in rows)
     elif not answer.columns:
         typer.echo("yes" if answer else "no")
     else:
-        numeric = [pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t) for t in answer.table.schema.types]
-        print_table(answer.columns, ([text_of(v) for v in row] for row in answer), numeric)
+        print_table(names, (list(map(text_of, row)) for row in rows), _numeric(answer))
         typer.echo(f"({_count(len(answer), 'row')})")
+
+
+def _numeric(answer: Answer) -> list[bool]:
+    import pyarrow.types as types
+
+    return [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in answer.table.schema.types]
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
     """Columns side by side, as wide as they need to be."""
-    shown = [[cell.replace("\n", "\\n").replace("\t", "\\t") for cell in row] for row in rows]
-    widths = [max([len(name), *(len(row[i]) for row in shown)]) for i, name in enumerate(header)]
+    shown = [list(map(_printable, row)) for row in rows]
+    widths = [max([_width(name), *(_width(row[i]) for row in shown)]) for i, name in enumerate(header)]
 
     def line(cells: Sequence[str]) -> str:
-        padded = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
+        gaps = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+        padded = [gap + cell if r else cell + gap for cell, gap, r in zip(cells, gaps, right, strict=True)]
         return "  ".join(padded).rstrip() + "\n"
 
     sys.stdout.write(line(header))
     sys.stdout.write("  ".join("-" * width for width in widths) + "\n")
     sys.stdout.writelines(line(row) for row in shown)
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _printable(text: str) -> str:
+    """The text with what would disturb the table, or command the terminal, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_commit(commit: Commit) -> None:
@@ -70,10 +89,9 @@ def print_commit(commit: Commit) -> None:
             new = commit.inserted.get(name)
             typer.echo(f"  {name}: {_count(rows, 'row')}" + (f", {new:,} new" if new is not None else ""))
         typer.echo(f"commit {commit.number} in {commit.seconds:.2f} s on {commit.engine} ({commit.reason})")
-    if commit.rejects:
-        lines = len({reject.line for reject in commit.rejects})
-        typer.echo(f"{_count(lines, 'row')} left out; all of them are in {commit.rejects_file}", err=True)
-        for reject in commit.rejects[:SHOWN]:
+    if commit.rejected:
+        typer.echo(f"{_count(commit.rejected, 'row')} left out; all of them are in {commit.rejects_file}", err=True)
+        for reject in commit.rejects:
             typer.echo(f"  {reject}", err=True)
 
 
@@ -103,31 +121,20 @@ def print_verified(verified: Sequence[Verified]) -> None:
                 typer.echo(f"    {sign} {tuple(row.values())}")
 
 
-def text_of(value: Any) -> str:
-    """A value as in files."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case datetime.datetime():
-            return format_timestamp(store_timestamp(value))
-        case bytes():
-            return value.hex()
-        case decimal.Decimal():
-            return format(value, "f")
-        case float():
-            return repr(value)
-    return str(value)
+def _write_arrow(answer: Answer, path: Path) -> None:
+    import pyarrow as pa
 
-
-def _write_arrow(table: pa.Table, path: Path) -> None:
+    partial = path.with_name(f"{path.name}.partial")
     try:
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
+        try:
+            with pa.OSFile(str(partial), "wb") as sink, pa.ipc.new_file(sink, answer.table.schema) as writer:
+                writer.write_table(answer.table)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
         why = error.strerror or str(error)
-        raise DataError(problem("BAD_FILE", file=path, why=why, hint="Choose another place.")) from None
+        raise DataError(problem("UNWRITABLE_FILE", file=path, why=why, hint="Choose another place.")) from None
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from viewkeeper.errors import EngineError, problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from viewkeeper.engines.interface import Engine
 
 ENGINES = ("auto", "embedded", "spark")
 
@@ -19,12 +25,16 @@ class Choice:
     reason: str
 
 
+def check_engine(name: str) -> None:
+    if name not in ENGINES:
+        raise EngineError(problem("UNKNOWN_ENGINE", engine=name, known=", ".join(ENGINES)))
+
+
 def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = False, spark_given: bool = False) -> Choice:
     """The engine wished for; with "auto" the one that suits the size of the work."""
-    if wish in ("embedded", "spark"):
-        return Choice(wish, "asked for")
+    check_engine(wish)
     if wish != "auto":
-        raise EngineError(problem("UNKNOWN_ENGINE", engine=wish, known=", ".join(ENGINES)))
+        return Choice(wish, "asked for")
     why = None
     if cold:
         why = "a relation is kept only as a snapshot"
@@ -40,3 +50,15 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
     if missing is not None:
         return Choice("embedded", f"{why}, but {missing.message}")
     return Choice("spark", why)
+
+
+def start_engine(name: str, spark: SparkSession | str | None = None) -> Engine:
+    """An engine that holds nothing yet. ``spark``: a session or a master URL to use instead of a local one."""
+    if name == "embedded":
+        from viewkeeper.engines.embedded import EmbeddedEngine
+
+        return EmbeddedEngine.private()
+    from viewkeeper.engines.session import our_session
+    from viewkeeper.engines.spark import SparkEngine
+
+    return SparkEngine(our_session(spark))

@@ -11,19 +11,26 @@ Relations themselves are tables without a ``$`` in front. Everything a commit ch
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from viewkeeper.errors import StoreError, problem
+from viewkeeper.errors import EngineError, StoreError, ViewkeeperError, problem
+from viewkeeper.store.lock import FILE as LOCK_FILE
+from viewkeeper.store.lock import reader_lock, writer_lock
 
 FORMAT = 1
 FILE = "catalog.db"
+PARTIAL = FILE + ".partial"
+_LONG_LOG = 16 * 1024 * 1024
 
 _SCHEMA = """
 CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -65,47 +72,50 @@ class Definition:
 class Catalog:
     """The tables of the catalog behind one connection."""
 
-    def __init__(self, directory: Path, connection: sqlite3.Connection, writable: bool) -> None:
-        self.directory, self.connection, self.writable = directory, connection, writable
+    def __init__(self, directory: Path, connection: sqlite3.Connection, writable: bool, frozen: _Stamp | None = None) -> None:
+        """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
+        self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
 
     # ---- opening
 
     @classmethod
-    def create(cls, directory: Path) -> None:
-        """An empty catalog in an existing directory. It appears whole: under another name first."""
-        partial = directory / (FILE + ".partial")
+    def create(cls, directory: Path, exist_ok: bool = False) -> None:
+        """An empty catalog in a new or empty directory. It appears whole: under another name first."""
         with translated(directory):
-            for leftover in directory.glob(FILE + ".partial*"):
-                leftover.unlink()
-            connection = sqlite3.connect(partial, isolation_level=None)
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("BEGIN")
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute('INSERT INTO "$meta" VALUES (?, ?)', ("format", str(FORMAT)))
-                connection.execute("COMMIT")
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            finally:
-                connection.close()
-            partial.rename(directory / FILE)
+            if exist_ok and is_warehouse(directory):
+                return
+            if not directory.is_dir() and directory.exists():
+                raise StoreError(problem("PATH_EXISTS", path=directory, hint="Choose a new or empty directory."))
+            directory.mkdir(parents=True, exist_ok=True)
+            with writer_lock(directory):
+                if exist_ok and is_warehouse(directory):  # somebody else was faster
+                    return
+                _refuse_foreign_files(directory)
+                partial = directory / PARTIAL
+                _write_schema(partial)
+                partial.rename(directory / FILE)
+                _make_durable(directory)
 
     @classmethod
     def open(cls, directory: Path, writable: bool) -> Catalog:
-        path = directory / FILE
-        if not path.is_file():
-            raise StoreError(problem("NOT_A_WAREHOUSE", path=directory))
         with translated(directory):
-            connection = _connect(path, writable)
+            if not is_warehouse(directory):
+                raise StoreError(problem("NOT_A_WAREHOUSE", path=directory))
+            catalog = cls(directory, *_connect(directory / FILE, writable))
             try:
-                [[version]] = connection.execute("SELECT value FROM \"$meta\" WHERE key = 'format'")
+                catalog._check_format()
             except BaseException:
-                connection.close()
+                catalog.close()
                 raise
-        if int(version) > FORMAT:
-            connection.close()
-            raise StoreError(problem("CATALOG_VERSION", path=directory, found=version, known=FORMAT))
-        return cls(directory, connection, writable)
+        return catalog
+
+    def _check_format(self) -> None:
+        rows = self.connection.execute("SELECT value FROM \"$meta\" WHERE key = 'format'").fetchall()
+        found = rows[0][0] if rows else "none"
+        if not str(found).isdecimal():
+            raise StoreError(problem("CATALOG_DAMAGED", path=self.directory, why=f"its format is {found}"))
+        if int(found) > FORMAT:
+            raise StoreError(problem("CATALOG_VERSION", path=self.directory, found=found, known=FORMAT))
 
     def close(self) -> None:
         self.connection.close()
@@ -120,22 +130,36 @@ class Catalog:
             try:
                 yield
                 self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
+            finally:
+                self._roll_back()
+            self._shorten_log()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one state, whatever is committed meanwhile."""
-        with translated(self.directory):
+        with translated(self.directory), reader_lock(self.directory / "snapshots"):
             self.connection.execute("BEGIN")
             try:
                 self.connection.execute('SELECT 1 FROM "$meta"').fetchall()
                 yield
             finally:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
+                self._roll_back()
+            if self.frozen is not None and self.frozen != _stamp(self.directory / FILE):
+                raise StoreError(problem("CHANGED_MEANWHILE", path=self.directory))
+
+    def _roll_back(self) -> None:
+        """Ends a transaction that did not end well. If even that fails, closing the connection does it."""
+        if self.connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+
+    def _shorten_log(self) -> None:
+        """Gives back the space of a long log, unless a reader still needs it."""
+        log = self.directory / f"{FILE}-wal"
+        with suppress(OSError, sqlite3.Error):
+            if log.stat().st_size > _LONG_LOG:
+                self.connection.execute("PRAGMA busy_timeout=0")
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     # ---- definitions
 
@@ -180,29 +204,90 @@ class Catalog:
         self.connection.execute('DELETE FROM "$relation" WHERE name = ?', (name,))
 
 
-def _connect(path: Path, writable: bool) -> sqlite3.Connection:
-    mode = "rw" if writable else "ro"
-    uri = f"file:{_quoted(path)}?mode={mode}"
+# ---- files
+
+
+def is_warehouse(directory: Path) -> bool:
+    return (directory / FILE).is_file()
+
+
+_Stamp = tuple[int, int, int, bool]
+
+
+def _stamp(path: Path) -> _Stamp:
+    """Differs when the database has changed."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, Path(f"{path}-wal").exists()
+
+
+def _connect(path: Path, writable: bool) -> tuple[sqlite3.Connection, bool, _Stamp | None]:
+    uri = f"file:{quote(str(path.absolute()))}?mode={'rw' if writable else 'ro'}"
+    stamp = _stamp(path)
     try:
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, cached_statements=512, check_same_thread=False)
-        connection.execute('SELECT 1 FROM "$meta"').fetchall()
-    except sqlite3.OperationalError:
-        # A directory that cannot be written has no room for the shared-memory file that readers of a WAL database use.
-        if writable or Path(f"{path}-wal").exists():
+        return _connection(uri), writable, None
+    except sqlite3.OperationalError as error:
+        # Readers of a WAL database share a file. A directory that cannot be written has no room for it.
+        if writable or stamp[-1] or _primary(error) not in _UNWRITABLE:
             raise
-        connection = sqlite3.connect(f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA busy_timeout=10000")
-    connection.execute("PRAGMA temp_store=FILE")
-    connection.execute("PRAGMA cache_size=-262144")
-    if writable:
-        connection.execute("PRAGMA synchronous=FULL")
+    return _connection(f"{uri}&immutable=1"), writable, stamp
+
+
+def _connection(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=10
+    )
+    try:
+        for pragma in ("synchronous=FULL", "temp_store=FILE", "cache_size=-262144"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute('SELECT 1 FROM "$meta"').fetchall()
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
+def _write_schema(path: Path) -> None:
+    for leftover in path.parent.glob(f"{path.name}*"):
+        leftover.unlink()
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN")
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute('INSERT INTO "$meta" VALUES (?, ?)', ("format", str(FORMAT)))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        connection.close()
 
-    return quote(str(path.absolute()))
+
+def _refuse_foreign_files(directory: Path) -> None:
+    """Only what an interrupted creation has left may be there."""
+    names = [path.name for path in directory.iterdir() if path.name != LOCK_FILE and not path.name.startswith(PARTIAL)]
+    if FILE in names:
+        raise StoreError(problem("PATH_EXISTS", path=directory, hint="It is a warehouse already."))
+    if names:
+        raise StoreError(problem("PATH_EXISTS", path=directory, hint="It is not empty. Choose a new or empty directory."))
+
+
+def _make_durable(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ---- failures
+
+_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_SYSTEM = {
+    errno.ENOSPC: "DISK_FULL", errno.EDQUOT: "DISK_FULL",
+    errno.EACCES: "READ_ONLY", errno.EPERM: "READ_ONLY", errno.EROFS: "READ_ONLY", errno.ENOTDIR: "READ_ONLY",
+}  # fmt: skip
 
 
 @contextmanager
@@ -210,15 +295,37 @@ def translated(directory: Path) -> Iterator[None]:
     """SQLite's and the system's failures as errors of ours."""
     try:
         yield
-    except sqlite3.Error as error:
-        text = str(error)
-        if "disk is full" in text or "disk I/O error" in text:
-            raise StoreError(problem("DISK_FULL", path=directory)) from None
-        if "readonly" in text or "unable to open" in text:
-            raise StoreError(problem("READ_ONLY", path=directory, why=text)) from None
-        if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text or "no such table" in text):
-            raise StoreError(problem("CATALOG_DAMAGED", path=directory, why=text)) from None
+    except sqlite3.DatabaseError as error:
+        if _primary(error) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from None
+        told = _told(error, directory)
+        if told is None:
+            raise
+        raise told from error
+    except ConnectionError:
         raise
     except OSError as error:
-        code = "DISK_FULL" if error.errno == 28 else "READ_ONLY"
-        raise StoreError(problem(code, path=directory, why=error.strerror or str(error))) from None
+        code = _SYSTEM.get(error.errno or 0, "DISK_FAILED")
+        raise StoreError(problem(code, path=error.filename or directory, why=error.strerror or str(error))) from error
+
+
+def _told(error: sqlite3.DatabaseError, directory: Path) -> ViewkeeperError | None:
+    primary, text = _primary(error), str(error)
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreError(problem("DISK_FULL", path=directory))
+    if primary == sqlite3.SQLITE_IOERR:
+        return StoreError(problem("DISK_FAILED", path=directory, why=f"{text} ({error.sqlite_errorname})"))
+    if primary in _UNWRITABLE:
+        return StoreError(problem("READ_ONLY", path=directory, why=text))
+    if primary in _BUSY:
+        return StoreError(problem("LOCKED", path=directory, holder="another program"))
+    if primary in _DAMAGED or text.startswith(("no such table", "no such column", "Could not decode")):
+        return StoreError(problem("CATALOG_DAMAGED", path=directory, why=text))
+    if isinstance(error, sqlite3.OperationalError):
+        return EngineError(problem("ENGINE_FAILED", engine="embedded", why=text))
+    return None
+
+
+def _primary(error: sqlite3.Error) -> int:
+    """SQLite's result code without the detail; 0 for what Python's module itself complains about."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,7 +1,7 @@
 """One writer at a time.
 
-The lock is the operating system's, on an open file, so it ends with the process that holds it, however that ends. The file's text
-only says who that is.
+The lock is the operating system's, on an open file, so it ends with the process that holds it, however that ends. The text of
+the file only says who that is.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from viewkeeper.errors import StoreError, problem
+
+FILE = "lock"
 
 
 @contextmanager
 def writer_lock(directory: Path) -> Iterator[None]:
     """Holds the warehouse for writing; refuses with who holds it if somebody else does."""
-    path = directory / "lock"
+    path = directory / FILE
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -31,33 +33,67 @@ def writer_lock(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(problem("LOCKED", path=directory, holder=_holder(path))) from None
-        _sign(descriptor)
-        yield
-        _wipe(descriptor)
+        _sign(descriptor, _signature())
+        try:
+            yield
+        finally:
+            _sign(descriptor, b"")
+            # Not only closed: a child that was forked meanwhile has the file open too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 
 
-def _sign(descriptor: int) -> None:
-    who = {"pid": os.getpid(), "command": " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv))[:200],
-           "since": time.strftime("%Y-%m-%d %H:%M:%S")}  # fmt: skip
+@contextmanager
+def reader_lock(directory: Path) -> Iterator[None]:
+    """Keeps what is in the directory from being removed while it is read. Any number of readers may hold it."""
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(who).encode(), 0)
-    except OSError:
-        pass  # the lock holds all the same; only its signature is missing
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _wipe(descriptor: int) -> None:
+@contextmanager
+def unread(directory: Path) -> Iterator[bool]:
+    """Is nobody reading in the directory? If so, nobody starts to inside the context."""
     try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def _signature() -> bytes:
+    program, *arguments = sys.argv or [""]
+    command = " ".join([Path(program).name, *arguments])[:200]
+    return json.dumps({"pid": os.getpid(), "command": command, "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode()
+
+
+def _sign(descriptor: int, text: bytes) -> None:
+    with suppress(OSError):  # the lock holds all the same; only its signature is missing
         os.ftruncate(descriptor, 0)
-    except OSError:
-        pass
+        os.pwrite(descriptor, text, 0)
 
 
 def _holder(path: Path) -> str:
-    try:
-        who = json.loads(path.read_text())
-        return f"process {who['pid']} ({who['command']}) since {who['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
+    for _ in range(5):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            who = json.loads(path.read_text(encoding="utf-8"))
+            return f"process {who['pid']} ({who['command']}) since {who['since']}"
+        time.sleep(0.01)  # it holds the lock already and is about to sign
+    return "another process"

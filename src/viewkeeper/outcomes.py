@@ -1,0 +1,77 @@
+"""What the methods of a warehouse tell: progress while they work, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from viewkeeper.program.ast import Relation, Rule
+from viewkeeper.program.printing import print_relation, print_rule
+from viewkeeper.store.rejects import Reject
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from viewkeeper.engines.evaluator import Progress as Progress
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Where a load is."""
+
+    relation: str
+    rows: int
+
+
+if TYPE_CHECKING:
+    Report = Callable[[Progress | Loading], None]
+
+
+def silent(progress: Progress | Loading) -> None:
+    """Tells nobody."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What a change of the warehouse did. ``number`` is None where nothing had to be changed."""
+
+    number: int | None
+    engine: str
+    reason: str
+    seconds: float = 0.0
+    rows: dict[str, int] = field(default_factory=dict)
+    inserted: dict[str, int] = field(default_factory=dict)
+    rejected: int = 0
+    rejects: tuple[Reject, ...] = ()
+    rejects_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A relation as ``show`` tells it."""
+
+    relation: Relation
+    kind: str
+    rows: int
+    place: str
+    rules: tuple[Rule, ...]
+
+    @property
+    def declaration(self) -> str:
+        return "\n".join([print_relation(self.relation), *map(print_rule, self.rules)])
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A view compared with its recomputation: rows missing from it and rows it should not have."""
+
+    view: str
+    rows: int
+    missing: pa.Table
+    surplus: pa.Table
+
+    @property
+    def right(self) -> bool:
+        return not len(self.missing) and not len(self.surplus)

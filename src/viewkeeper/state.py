@@ -1,0 +1,114 @@
+"""What a warehouse holds at one moment, and engines that hold the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.strata import dependencies
+from viewkeeper.store.catalog import Catalog, Kept
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from viewkeeper.engines.embedded import EmbeddedEngine
+    from viewkeeper.engines.interface import Engine
+
+
+@dataclass(frozen=True)
+class Work:
+    """Views to compute: the core program that has only their rules, and the stored relations it reads."""
+
+    core: Program
+    inputs: frozenset[str]
+
+    @classmethod
+    def of(cls, program: Program, views: Iterable[str]) -> Work:
+        from viewkeeper.rewrite.passes import normalise
+
+        wanted = frozenset(views)
+        core = normalise(replace(program, rules=tuple(r for r in program.rules if r.head.relation in wanted), directives=()))
+        read = {name for reads in dependencies(core).values() for name in reads}
+        used = read | {rule.head.relation for rule in core.rules} | wanted
+        core = replace(core, relations=tuple(r for r in core.relations if r.name in used))
+        return cls(core, frozenset(read & program.by_name.keys() - wanted))
+
+
+@dataclass
+class State:
+    """A program, and where the rows of its relations are."""
+
+    directory: Path
+    catalog: Catalog
+    program: Program
+    kept: dict[str, Kept]
+    spark: SparkSession | str | None
+
+    @cached_property
+    def tables(self) -> EmbeddedEngine:
+        """The catalog's database as an engine. There is one: the functions it needs belong to the connection."""
+        from viewkeeper.engines.embedded import EmbeddedEngine
+
+        hot = [kept.name for kept in self.kept.values() if kept.place == "hot"]
+        return EmbeddedEngine(self.catalog.connection, hot, may_change=self.catalog.writable)
+
+    def snapshot(self, relation: str) -> Path | None:
+        """The snapshot that has exactly the relation's rows, if there is one."""
+        from viewkeeper.store.snapshots import snapshot_path
+
+        kept = self.kept[relation]
+        return None if kept.snapshot is None else snapshot_path(self.directory, relation, kept.snapshot)
+
+    def rows(self, relation: Relation, ordered: bool = False) -> Iterable[pa.RecordBatch]:
+        """The rows of a stored relation; of a hot one they can be had in order."""
+        from viewkeeper.store.snapshots import read_snapshot
+
+        path = self.snapshot(relation.name)
+        if self.kept[relation.name].place == "hot":
+            return self.tables.read(relation, ordered)
+        assert path is not None
+        return read_snapshot(path, relation)
+
+    @contextmanager
+    def engine(self, name: str, work: Work) -> Iterator[Engine]:
+        """An engine that holds what the work reads."""
+        if name == "embedded":
+            self.tables.prepare(work.core)
+            for relation in work.inputs:
+                if self.kept[relation].place == "cold":
+                    self.tables.insert(relation, self.rows(self.program.relation(relation)))
+            yield self.tables
+        else:
+            with self.separate_engine(name, work) as engine:
+                yield engine
+
+    @contextmanager
+    def separate_engine(self, name: str, work: Work) -> Iterator[Engine]:
+        """An engine that holds what the work reads and shares nothing with what is stored."""
+        from viewkeeper.engines.choice import start_engine
+
+        engine = start_engine(name, self.spark)
+        try:
+            engine.prepare(work.core)
+            for relation in sorted(work.inputs):
+                if self.kept[relation].rows:
+                    self._give(engine, self.program.relation(relation))
+            yield engine
+        finally:
+            engine.close()
+
+    def _give(self, engine: Engine, relation: Relation) -> None:
+        path = self.snapshot(relation.name)
+        if engine.name == "spark" and path is not None:
+            from viewkeeper.engines.spark import SparkEngine
+
+            assert isinstance(engine, SparkEngine)
+            engine.attach(relation, path, self.kept[relation.name].rows)
+        else:
+            engine.insert(relation.name, self.rows(relation))
