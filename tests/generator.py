@@ -28,7 +28,7 @@ VALUES: dict[str, list[Value]] = {
     "bytes": [b"", b"\x00", b"ab", b"\xff"],
 }
 NAMED = {"Id": "number", "Tag": "symbol"}
-TYPES = ["number"] * 8 + ["symbol"] * 4 + ["Id", "Tag", "unsigned", "float", "decimal(18,2)", "bool", "date", "timestamp", "bytes"]
+TYPES = ["symbol", "symbol", "Id", "Tag", "unsigned", "float", "decimal(18,2)", "bool", "date", "timestamp", "bytes"]
 NUMERIC = ("number", "unsigned", "float", "decimal(18,2)")
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
@@ -119,6 +119,8 @@ class _Generator:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.risky = self.chance(0.05)
+        # A program has few types, so that its relations have something to say to each other.
+        self.types = ["number"] * 3 + self.random.sample(TYPES, 2)
         self.relations: list[Relation] = []
         self.names = 0
 
@@ -157,15 +159,15 @@ class _Generator:
         return Generated(self.seed, tuple(declarations), tuple(rules), facts, self.risky)
 
     def declare(self, name: str, layer: int) -> Relation:
-        width = self.random.choice([0, 1, 1, 2, 2, 2, 3])
-        columns = tuple(Column(self.random.choice(TYPES), self.chance(0.2)) for _ in range(width))
+        width = self.random.choice([0, 1, 1, 2, 2, 2, 2, 3, 3] if self.relations else [2, 3])
+        columns = tuple(Column(self.random.choice(self.types), self.chance(0.2)) for _ in range(width))
         self.relations.append(Relation(name, columns, layer))
         return self.relations[-1]
 
     def rows(self, relation: Relation) -> set[Row]:
         return {
             tuple(None if c.nullable and self.chance(0.25) else self.random.choice(VALUES[c.base]) for c in relation.columns)
-            for _ in range(self.random.choice([0, 3, 5, 8, 12]))
+            for _ in range(self.random.choice([0, 4, 6, 8, 12, 16]))
         }
 
     def written(self, value: Value, column: Column) -> str:
@@ -215,8 +217,15 @@ class _Generator:
         return f"{head.name}({', '.join(arguments)})"
 
     def head_argument(self, column: Column, body: _Body) -> str:
-        fitting = [v for v in body.variables.values() if fits(v, column) and (column.nullable or not v.nullable)]
-        if fitting and self.chance(0.7):
+        def fitting_variables() -> list[Variable]:
+            return [v for v in body.variables.values() if fits(v, column) and (column.nullable or not v.nullable)]
+
+        fitting = fitting_variables()
+        sources = [r for r in self.relations if r.layer < body.layer and any(fits(c, column) for c in r.columns)]
+        if not fitting and sources and self.chance(0.8):
+            self.atom(body, self.random.choice(sources))
+            fitting = fitting_variables()
+        if fitting and self.chance(0.75):
             return self.random.choice(fitting).name
         if body.recursive:
             return self.bounded(column, body, fitting)
@@ -258,8 +267,9 @@ class _Generator:
         arguments = []
         around = body.outer.visible() if body.outer else []
         joined = False
+        before = list(body.variables.values())
         for column in relation.columns:
-            known = [v for v in body.variables.values() if meets(v.type, column.type)]
+            known = [v for v in (body.variables.values() if self.chance(0.1) else before) if meets(v.type, column.type)]
             outside = [v for v in around if meets(v.type, column.type)]
             if known and (not joined or self.chance(0.3)) and self.chance(0.8):
                 arguments.append(self.join(self.random.choice(known), column))
@@ -298,7 +308,9 @@ class _Generator:
         variables = body.visible()
         type_ = base(self.random.choice(variables).type) if variables else "number"
         left, right = self.term(type_, body, 1), self.term(type_, body, 1)
-        operator = self.random.choice(COMPARISONS if self.chance(0.7) else ("!=", ">="))
+        if left.text == right.text:
+            right = Term(self.constant(type_))
+        operator = self.random.choice(COMPARISONS if self.chance(0.6) else ("!=", "<=", ">="))
         body.literals.append(f"{left.text} {operator} {right.text}")
         body.need(left)
         body.need(right)
@@ -394,7 +406,7 @@ class _Generator:
     # ---- aggregates
 
     def aggregate_condition(self, body: _Body) -> None:
-        type_ = self.random.choice(["number", "number", "number", "symbol", "float", "unsigned", "decimal(18,2)", "date"])
+        type_ = base(self.random.choice(["number", *self.types]))
         found = self.aggregate(body, type_)
         if found is None:
             return
@@ -426,7 +438,8 @@ class _Generator:
         if operation == "count":
             plain = len(inner.literals) == 1 and inner.literals[0][0] in "bv" and self.chance(0.3)
             return Term(f"count : {body}" if plain else f"count : {{ {body} }}")
-        type_ = self.random.choice(NUMERIC) if operation == "mean" else type_
+        known = [base(v.type) for v in inner.visible() if base(v.type) in NUMERIC]
+        type_ = self.random.choice(known or ["number"]) if operation == "mean" else type_
         target = self.term(type_, inner, 1)
         if not target.needs:
             target = Term(literal(VALUES[type_][0], type_))  # nothing else says which type it has
@@ -594,5 +607,5 @@ def narrower(left: str, right: str) -> str:
     return left if left in NAMED else right
 
 
-def fits(variable: Variable, column: Column) -> bool:
+def fits(variable: Variable | Column, column: Column) -> bool:
     return variable.type == column.type or base(variable.type) == column.type

@@ -449,7 +449,8 @@ LATE = {
     "the step of a range": "h(x) :- r(x, y), 4 = range(x - 2, 0, -y), y != 0.",
     "a test guards": 'h(to_number(t)) :- w(t), to_number(t) > 5, match("[0-9]+", t).',
     "a negated test guards": 'h(n) :- n = to_number(t), n > 5, w(t), !contains("a", t).',
-    "an earlier comparison that could fail guards": "h(x) :- r(x, y), y + 1 > 1, x / y > 2.",
+    "a comparison that could overflow guards": "h(x) :- r(x, y), x / y > 2, y + 1 > 1.",
+    "an earlier comparison that could fail guards": "h(x) :- r(x, y), y / 1 > 0, x / y > 2.",
     "coalesce takes what it needs": "h(x) :- r(x, y), coalesce(x, x / (y - y)) > 5.",
 }
 

@@ -172,6 +172,8 @@ class Prepared:
             each = functions.number_range([v for v in checked(values) if isinstance(v, int)])
         except OracleError as error:
             return [({**env, literal.var.name: Poison(error.kind)}, Poison(error.kind))]
+        if literal.var.name in env:  # y = 3, y = range(2, 5) has given it the value 3 already
+            return [(env, None)] if env[literal.var.name] in each else []
         return [({**env, literal.var.name: number}, None) for number in each]
 
     def negation(self, literal: Atom, env: Env) -> list[Found]:

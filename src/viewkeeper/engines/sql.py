@@ -5,7 +5,7 @@ A rule becomes
     SELECT head FROM atoms WHERE joins AND comparisons AND NOT EXISTS negations
 
 Values of the program are parameters, never text. Arithmetic that may overflow is checked once, where a chain of + - * ends
-(``Expression.chain``). A comparison that can fail is evaluated only where those hold that cannot, and those before it.
+(``Expression.chain``). A comparison that can fail is evaluated only where those hold that cannot, or not as easily (``Risk``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, IntEnum
 
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access, accesses, join_order
@@ -53,6 +53,14 @@ class Reading(Enum):
     DELTA = "delta"
 
 
+class Risk(IntEnum):
+    """How an expression can fail."""
+
+    NONE = 0
+    OVERFLOW = 1  # of + - *, which nobody expects
+    ANY = 2
+
+
 @dataclass(frozen=True)
 class Expression:
     """A piece of SQL with its type. ``chain`` is the number of steps of arithmetic whose overflow was not checked yet."""
@@ -60,7 +68,7 @@ class Expression:
     sql: str
     type: Type
     chain: int = 0
-    partial: bool = False
+    risk: Risk = Risk.NONE
     nullable: bool = False
 
 
@@ -187,10 +195,10 @@ class _Body:
         found += [equations[i] if i in equations else self._condition(literal) for i, literal in enumerate(self.body)]
         conditions = [condition for condition in found if condition is not None]
         negations = [self._negation(literal, i) for i, literal in enumerate(self.body) if isinstance(literal, Negation)]
-        total = [condition.sql for condition in conditions if not condition.partial]
-        partial = [condition.sql for condition in conditions + negations if condition.partial]
-        self.conditions = total + [_guarded(sql, total + partial[:i]) for i, sql in enumerate(partial)]
-        self.conditions += [condition.sql for condition in negations if not condition.partial]
+        safe = [condition.sql for condition in conditions if not condition.risk]
+        risky = [c.sql for c in sorted(conditions + negations, key=lambda condition: condition.risk) if c.risk]
+        self.conditions = safe + [_guarded(sql, safe + risky[:i]) for i, sql in enumerate(risky)]
+        self.conditions += [condition.sql for condition in negations if not condition.risk]
 
     def tail(self) -> str:
         text = f" FROM {' CROSS JOIN '.join(self.sources)}" if self.sources else ""
@@ -228,7 +236,7 @@ class _Body:
 
     def _equal(self, column: str, term: Term) -> Expression:
         right = self.term(term)
-        return Expression(f"{column} = {self.root(right)}", NUMBER, partial=right.partial)
+        return Expression(f"{column} = {self.root(right)}", NUMBER, risk=right.risk)
 
     def _negation(self, negation: Negation, number: int) -> Expression:
         relation = self.compiler.relations[negation.atom.relation]
@@ -239,11 +247,11 @@ class _Body:
             if not isinstance(argument, Wildcard):
                 value = self.term(argument)
                 conditions.append(f"{self.dialect.column(alias, relation, place)} = {self.root(value)}")
-                failing += [f"{self.root(value)} IS NULL OR "] if value.partial else []
+                failing += [f"{self.root(value)} IS NULL OR "] if value.risk else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         absent = f"NOT EXISTS (SELECT 1 FROM {source}{where})"
         # !r(1 / x) fails for x = 0 even where r is empty; of NULL it holds anyhow.
-        return Expression(f"({''.join(failing)}{absent})", NUMBER, partial=True) if failing else Expression(absent, NUMBER)
+        return Expression(f"({''.join(failing)}{absent})", NUMBER, risk=Risk.ANY) if failing else Expression(absent, NUMBER)
 
     # ---- comparisons
 
@@ -274,10 +282,10 @@ class _Body:
             return None
         bound = self.term(term)
         root = self.root(bound)
-        self.bindings[name] = Expression(root, bound.type, partial=bound.partial)
+        self.bindings[name] = Expression(root, bound.type, risk=bound.risk)
         # An equation is not true of NULL, and it fails with its term, used or not.
-        needed = bound.nullable or bound.partial and not self._is_used(name, equation)
-        return Expression(f"{root} IS NOT NULL", NUMBER, partial=bound.partial) if needed else None
+        needed = bound.nullable or bound.risk and not self._is_used(name, equation)
+        return Expression(f"{root} IS NOT NULL", NUMBER, risk=bound.risk) if needed else None
 
     def _is_used(self, name: str, equation: Comparison) -> bool:
         """Is the variable evaluated anyhow, for a result or another condition?"""
@@ -297,18 +305,19 @@ class _Body:
                 left, right = self._compared(literal.left), self._compared(literal.right)
                 operator = "<>" if literal.operator == "!=" else literal.operator
                 return Expression(
-                    f"{self.root(left)} {operator} {self.root(right)}", NUMBER, partial=left.partial or right.partial
+                    f"{self.root(left)} {operator} {self.root(right)}", NUMBER, risk=max(left.risk, right.risk)
                 )
             case Test(predicate="is_null"):
                 argument = self.term(literal.arguments[0])
                 return Expression(
-                    f"{self.root(argument)} IS {'NOT ' if literal.negated else ''}NULL", NUMBER, partial=argument.partial
+                    f"{self.root(argument)} IS {'NOT ' if literal.negated else ''}NULL", NUMBER, risk=argument.risk
                 )
             case Test():
                 arguments = [self.term(a) for a in literal.arguments]
                 sql = self.dialect.test(literal.predicate, [self.root(a) for a in arguments])
-                partial = any(a.partial for a in arguments) or literal.predicate == "match" and not _is_pattern(literal.arguments[0])
-                return Expression(f"NOT {sql}" if literal.negated else sql, NUMBER, partial=partial)
+                unknown = literal.predicate == "match" and not _is_pattern(literal.arguments[0])
+                risk = Risk.ANY if unknown else max(a.risk for a in arguments)
+                return Expression(f"NOT {sql}" if literal.negated else sql, NUMBER, risk=risk)
             case Truth():
                 return Expression("TRUE" if literal.value else "FALSE", NUMBER)
             case _:
@@ -324,7 +333,7 @@ class _Body:
         low, top, factor = (self._number(n) for n in (10**MAX_PRECISION // power, 10**MAX_PRECISION, power))
         scaled = self.dialect.call("*", [value, factor], result)
         sql = f"CASE WHEN {value.sql} >= {low.sql} THEN {top.sql} WHEN {value.sql} <= -{low.sql} THEN -{top.sql} ELSE {scaled} END"
-        return Expression(sql, result, 0, value.partial, value.nullable)
+        return Expression(sql, result, 0, value.risk, value.nullable)
 
     # ---- terms
 
@@ -353,14 +362,14 @@ class _Body:
         chained = call.function in CHAINED
         arguments = [self._argument(a, chained and call.function != "rescale") for a in call.arguments]
         result = self._type(call)
-        partial = FUNCTIONS[call.function].partial or any(a.partial for a in arguments)
+        own = Risk.NONE if not FUNCTIONS[call.function].partial else Risk.OVERFLOW if chained else Risk.ANY
         every = call.function == "coalesce"
         nullable = (all if every else any)(a.nullable for a in arguments)
         chain = 1 + sum(a.chain for a in arguments) if chained else 0
         if call.function == "rescale":
             arguments[1] = self._number(10 ** (result.scale - arguments[0].type.scale))
         sql = self.dialect.call("*" if call.function == "rescale" else call.function, arguments, result)
-        return Expression(sql, result, chain, partial, nullable)
+        return Expression(sql, result, chain, max(own, *(a.risk for a in arguments)), nullable)
 
     def _argument(self, term: Term, chained: bool) -> Expression:
         """An operand; in a chain of arithmetic its check may wait for the end of the chain."""

@@ -108,7 +108,7 @@ class _Extraction:
         types = self.typer.rule(rule)[1]
         for name in missing:
             if types[name].nullable:
-                return _split_null(rule, aggregate, name, types[name])
+                return self._split_null(rule, aggregate, name)
         body = aggregate.body
         if missing:
             domain = self._define(f"{head}_for", missing, [_independent(rule)])
@@ -122,6 +122,23 @@ class _Extraction:
             zero = Comparison("=", result, _zero(table.columns[-1].type))
             variants.append(_replace_in_rule(rule, aggregate, result, (nothing, zero)))
         return variants
+
+    def _split_null(self, rule: Rule, aggregate: Aggregate, name: str) -> list[Rule]:
+        """The rule for the values of a variable, and the rule for NULL: NULL equals no group's value, so its aggregate has no groups.
+
+            p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }.       becomes
+
+            p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }, !is_null(x).
+            p(x, n) :- q(x), n = count : { p_null1(x1), s(y), y < coalesce(x1, 9) }, is_null(x).
+            p_null1(x) :- q(x), is_null(x).
+        """
+        null = Test("is_null", (Variable(name),))
+        table = self._define(f"{rule.head.relation}_null", [name], [(*_independent(rule), null)])
+        inside = Names(all_variables((rule.head, *rule.body))).fresh(name)
+        renamed = _rename(aggregate, name, inside)
+        renamed = replace(renamed, body=(_atom(table, [inside]), *renamed.body))
+        known = replace(rule, body=(*rule.body, replace(null, negated=True)))
+        return [known, _replace_in_rule(rule, aggregate, renamed, (null,))]
 
     def _type_name(self, rule: Rule, aggregate: Aggregate, result: Variable, types: dict[str, Type]) -> str | None:
         """A computed value fits every subtype of its base; as a column it must say which one its place needs."""
@@ -227,21 +244,13 @@ def _out_of_atoms(rule: Rule) -> Rule:
     return replace(rule, body=tuple(body))
 
 
-def _split_null(rule: Rule, aggregate: Aggregate, name: str, type_: Type) -> list[Rule]:
-    """The rule for values of the variable, and the rule for NULL. No value of a group equals NULL, so that is none's group."""
-    known = replace(rule, body=(*rule.body, Test("is_null", (Variable(name),), negated=True)))
-    absent = _substitute(aggregate, name, Constant(None, type_))
-    unknown = _replace_in_rule(rule, aggregate, absent, (Test("is_null", (Variable(name),)),))
-    return [known, unknown]
-
-
-def _substitute(aggregate: Aggregate, name: str, value: Constant) -> Aggregate:
-    """The aggregate with a constant for a variable."""
+def _rename(aggregate: Aggregate, old: str, new: str) -> Aggregate:
+    """The aggregate with another name for a variable."""
 
     def term(t: Term) -> Term:
         match t:
-            case Variable() if t.name == name:
-                return value
+            case Variable() if t.name == old:
+                return replace(t, name=new)
             case Call():
                 return replace(t, arguments=tuple(map(term, t.arguments)))
             case Aggregate():
@@ -251,7 +260,7 @@ def _substitute(aggregate: Aggregate, name: str, value: Constant) -> Aggregate:
     def literal(x: Literal) -> Literal:
         if isinstance(x, Either):
             return replace(x, alternatives=tuple(tuple(map(literal, a)) for a in x.alternatives))
-        return map_terms(x, term)
+        return _map_terms(x, term)
 
     changed = term(aggregate)
     assert isinstance(changed, Aggregate)
@@ -296,12 +305,12 @@ def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Term, more: tuple
             return replace(t, arguments=tuple(term(a) for a in t.arguments))
         return t
 
-    head = map_terms(rule.head, term)
+    head = _map_terms(rule.head, term)
     assert isinstance(head, Atom)
-    return replace(rule, head=head, body=(*(map_terms(x, term) for x in rule.body), *more))
+    return replace(rule, head=head, body=(*(_map_terms(x, term) for x in rule.body), *more))
 
 
-def map_terms(literal: Literal, change: Callable[[Term], Term]) -> Literal:
+def _map_terms(literal: Literal, change: Callable[[Term], Term]) -> Literal:
     """The literal with its direct terms changed."""
     match literal:
         case Atom() | Test():
