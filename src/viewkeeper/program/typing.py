@@ -536,10 +536,10 @@ def _wanted(call: Call, function: Function, known: Sequence[Inferred | None], ex
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
-    if call.function in ("rescale", "fit_digits") and isinstance(call.arguments[1], Constant):
-        digits = call.arguments[1].value
-        assert isinstance(digits, int)
-        if types[0].kind is not Kind.DECIMAL or not 0 <= digits <= MAX_PRECISION:
+    if call.function in ("rescale", "fit_digits"):
+        count = call.arguments[1]
+        digits = count.value if isinstance(count, Constant) and types[1].kind is Kind.NUMBER else None
+        if types[0].kind is not Kind.DECIMAL or not isinstance(digits, int) or not 0 <= digits <= MAX_PRECISION:
             return None
         if call.function == "rescale":
             return decimal_type(MAX_PRECISION, digits) if digits >= types[0].scale else None
