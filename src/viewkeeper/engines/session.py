@@ -12,8 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from viewkeeper.errors import EngineError, Problem, problem
 
@@ -29,6 +32,10 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.crossJoin.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Parquet as everybody reads it: microseconds, the Gregorian calendar for all years.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     # Adaptive execution forgets how checkpointed data is partitioned, and sizes of such data are unknown: the engine gives hints.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
@@ -80,6 +87,8 @@ def local_session(master: str | None = None) -> SparkSession:
         return active
     cores = os.cpu_count() or 2
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run our functions
+    if master is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = (
         SparkSession.builder.master(master or f"local[{cores}]")
         .appName("viewkeeper")
@@ -92,12 +101,29 @@ def local_session(master: str | None = None) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "OFF")  # what matters comes back as an exception
     )
-    try:
-        session = builder.getOrCreate()
-    except Exception as error:
-        raise EngineError(problem("ENGINE_FAILED", engine="Spark", why=str(error).splitlines()[0])) from None
+    with tempfile.TemporaryFile() as said, _errors_to(said):
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            said.seek(0)
+            lines = [*str(error).splitlines()[:1], *said.read().decode(errors="replace").splitlines()[-5:]]
+            raise EngineError(problem("ENGINE_FAILED", engine="Spark", why="\n  ".join(lines))) from None
     atexit.register(session.stop)
     return session
+
+
+@contextmanager
+def _errors_to(file: IO[bytes]) -> Iterator[None]:
+    """What is written to standard error meanwhile, by Java too, goes to the file: its greetings are of no use to anybody."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def our_session(given: SparkSession | str | None) -> SparkSession:
