@@ -30,21 +30,20 @@ _SIGNS = {"RPAR": ")", "RBRACE": "}", "RSQB": "]"}
 def recover(tokens: Sequence[Token], start: int, position: int, expected: set[str]) -> tuple[Problem, int]:
     """The problem of a statement that goes wrong at a position, and the position to go on from."""
     token = tokens[position] if position < len(tokens) else None
-    if token is not None and token.type in UNREADABLE:
-        return unreadable(token), _behind_statement(tokens, position)
     if _is_stray_word(tokens, start, position) or tokens[start].type in _COMMENT_SIGNS:
         return _unexpected(tokens, start, _wish_at_start(tokens, start)), _next_line(tokens, start)
     anew = token is None or token.type in DIRECTIVES or _is_head(tokens, start, position)
-    opened = _open_brackets(tokens[start:position])
     if anew and position > start:
         resume = position
     elif tokens[start].type in DIRECTIVES:
         resume = _behind_directive(tokens, start, position)
     else:
         resume = _behind_statement(tokens, position)
-    if opened and _CLOSING[opened[-1].type] in expected and (anew or _ends(tokens, position)):
-        closing = _SIGNS[_CLOSING[opened[-1].type]]
-        return problem("UNCLOSED_BRACKET", span_of(opened[-1]), bracket=str(opened[-1]), closing=closing), resume
+    opened = _open_brackets(tokens[start:position])
+    if token is not None and token.type in UNREADABLE:
+        return unreadable(token), resume
+    if _can_close(opened, expected) and (anew or _ends(tokens, position)):
+        return _unclosed(opened[-1]), resume
     if anew and "DOT" in expected:
         return problem("MISSING_DOT", _behind(tokens[position - 1])), resume
     return _unexpected(tokens, position, _wish(tokens, start, position, expected, bool(opened))), resume
@@ -52,18 +51,25 @@ def recover(tokens: Sequence[Token], start: int, position: int, expected: set[st
 
 def unexpected_in_query(tokens: Sequence[Token], position: int, expected: set[str]) -> Problem:
     """The problem of a query that goes wrong at a position."""
-    token = tokens[position] if position < len(tokens) else None
     opened = _open_brackets(tokens[:position])
-    if token is None and opened and _CLOSING[opened[-1].type] in expected:
-        closing = _SIGNS[_CLOSING[opened[-1].type]]
-        return problem("UNCLOSED_BRACKET", span_of(opened[-1]), bracket=str(opened[-1]), closing=closing)
-    if token is not None and token.type == "IF":
+    kind = tokens[position].type if position < len(tokens) else None
+    if kind is None and _can_close(opened, expected):
+        return _unclosed(opened[-1])
+    if kind == "IF":
         wish = 'A query is a body: leave out the head and ":-".'
-    elif token is not None and (token.type == "DOT" or token.type in DIRECTIVES):
+    elif kind == "DOT" or kind in DIRECTIVES:
         wish = 'A query is one body: conditions with "," or ";" between them.'
     else:
         wish = _wish(tokens, -1, position, expected, bool(opened))
     return _unexpected(tokens, position, wish)
+
+
+def _can_close(opened: Sequence[Token], expected: set[str]) -> bool:
+    return bool(opened) and _CLOSING[opened[-1].type] in expected
+
+
+def _unclosed(bracket: Token) -> Problem:
+    return problem("UNCLOSED_BRACKET", span_of(bracket), bracket=str(bracket), closing=_SIGNS[_CLOSING[bracket.type]])
 
 
 # ---- where to go on
@@ -197,7 +203,8 @@ def _described(expected: set[str]) -> str:
         plain = {"IDENT", "STRING", "NUMBER", "LPAR"}
         called = ["a condition" if "BANG" in expected else "a value"]
         called += [name for kind, name in _CALLED.items() if kind in expected - plain]
-    return f"Expected {' or '.join(filter(None, [', '.join(called[:-1]), *called[-1:]]))} here." if called else ""
+    choices = " or ".join(filter(None, [", ".join(called[:-1]), *called[-1:]]))
+    return f"Expected {choices} here." if called else ""
 
 
 def _wish_at_start(tokens: Sequence[Token], start: int) -> str:
