@@ -224,7 +224,7 @@ def query(
     \b
     Examples:
       viewkeeper query shop 'based_on("bash", X)'
-      viewkeeper query shop 'package(p, _, s, kb), kb > 100000, s != "games"' --csv
+      viewkeeper query shop 'package(p, _, s, kb), kb > 1000, s != "games"' --csv
       viewkeeper query shop 'n = count : { depends(_, "libc6") }'
     """
     if json + csv + (arrow is not None) > 1:

@@ -20,7 +20,7 @@ def main() -> None:
             # Imported here, so that Ctrl-C meanwhile is told like at any other time.
             from viewkeeper.cli.app import app
 
-            app()
+            app(prog_name="viewkeeper")
     except Exception as error:
         if os.environ.get("VIEWKEEPER_DEBUG"):
             raise

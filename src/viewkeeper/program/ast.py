@@ -216,8 +216,8 @@ class Program:
 
     @property
     def derived(self) -> frozenset[str]:
-        """Relations that have a rule with a body: views."""
-        return frozenset(rule.head.relation for rule in self.rules if rule.body)
+        """Relations that have a rule with a body, or with an aggregate in its head: views."""
+        return frozenset(rule.head.relation for rule in self.rules if rule.body or any(aggregates_in(rule.head)))
 
     def __str__(self) -> str:
         from viewkeeper.program.printing import print_program

@@ -31,6 +31,7 @@ FORMAT = 1
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 _LONG_LOG = 16 * 1024 * 1024
+_PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
 _SCHEMA = """
 CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -234,7 +235,7 @@ def _connect(path: Path, writable: bool) -> tuple[sqlite3.Connection, bool, _Sta
 
 def _connection(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        uri, uri=True, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=10
+        uri, uri=True, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=_PATIENCE
     )
     try:
         for pragma in ("synchronous=FULL", "temp_store=FILE", "cache_size=-262144"):

@@ -80,7 +80,9 @@ def unread(directory: Path) -> Iterator[bool]:
 
 def _signature() -> bytes:
     program, *arguments = sys.argv or [""]
-    command = " ".join([Path(program).name, *arguments])[:200]
+    path = Path(program)
+    name = path.parent.name if path.name == "__main__.py" else path.name
+    command = " ".join([name, *arguments])[:200]
     return json.dumps({"pid": os.getpid(), "command": command, "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode()
 
 

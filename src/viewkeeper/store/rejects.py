@@ -54,15 +54,15 @@ class Rejects:
             self.first.append(reject)
         if self.file is not None:
             with _writing(self.file):
-                writer = csv.writer(self._opened(self.file))
-                writer.writerow((reject.relation, reject.line, reject.column, reject.value, reject.reason))
+                if self._open is None:
+                    self._start(self.file)
+                self._write((reject.relation, reject.line, reject.column, reject.value, reject.reason))
 
-    def _opened(self, file: Path) -> TextIO:
-        if self._open is None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self._open = _partial(file).open("w", newline="", encoding="utf-8", errors="backslashreplace")
-            csv.writer(self._open).writerow(("relation", "line", "column", "value", "reason"))
-        return self._open
+    def _start(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._open = _partial(file).open("w", newline="", encoding="utf-8", errors="backslashreplace")
+        self._write = csv.writer(self._open).writerow
+        self._write(("relation", "line", "column", "value", "reason"))
 
     def keep(self) -> Path | None:
         """Makes the file appear; returns it if there is one."""

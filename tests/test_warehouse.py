@@ -1,0 +1,518 @@
+"""Warehouses from Python: definitions, rows, views that fit them, and what is left behind: nothing."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import viewkeeper as vk
+from viewkeeper.store.lock import reader_lock
+from viewkeeper.warehouse import Warehouse
+
+REACH = """
+.decl edge(from: symbol, to: symbol)
+.decl reach(from: symbol, to: symbol)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+.decl node(name: symbol)
+node(x) :- edge(x, _) ; edge(_, x).
+.decl apart(from: symbol, to: symbol)
+apart(x, y) :- node(x), node(y), !reach(x, y).
+.decl size(name: symbol, n: number)
+size(x, n) :- node(x), n = count : { reach(x, _) }.
+"""
+
+TYPES = """
+.decl Every(n: number?, u: unsigned?, f: float?, s: symbol?, b: bool?, d: date?, t: timestamp?, m: decimal(18,3)?, x: bytes?)
+.decl Copy(n: number?, u: unsigned?, f: float?, s: symbol?, b: bool?, d: date?, t: timestamp?, m: decimal(18,3)?, x: bytes?)
+Copy(n, u, f, s, b, d, t, m, x) :- Every(n, u, f, s, b, d, t, m, x).
+.decl flag()
+.decl raised()
+raised() :- flag().
+"""
+UTC = datetime.UTC
+ROWS: list[tuple[Any, ...]] = [
+    (None,) * 9,
+    (0, 0, 0.0, "", False, datetime.date(1, 1, 1), datetime.datetime(1, 1, 1, tzinfo=UTC), Decimal("0.000"), b""),
+    (
+        -(2**63),
+        2**63 - 1,
+        5e-324,
+        "'; DROP TABLE every; -- \"\\ 表\n\t\u2028",
+        True,
+        datetime.date(9999, 12, 31),
+        datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        Decimal("-999999999999999.999"),
+        bytes(range(256)),
+    ),
+]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Warehouse]:
+    with vk.open(tmp_path / "shop", create=True) as warehouse:
+        yield warehouse
+
+
+@pytest.fixture
+def graph(shop: Warehouse) -> Warehouse:
+    shop.define(REACH)
+    shop.load("edge", [("a", "b"), ("b", "c")])
+    return shop
+
+
+def rows(warehouse: Warehouse, query: str, engine: str | None = None) -> list[tuple[Any, ...]]:
+    return list(warehouse.query(query, engine=engine))
+
+
+def catalog(warehouse: Warehouse) -> closing[sqlite3.Connection]:
+    """The catalog as somebody else's program sees it."""
+    return closing(sqlite3.connect(warehouse.path / "catalog.db", isolation_level=None))
+
+
+def right(warehouse: Warehouse, engine: str | None = None) -> bool:
+    found = warehouse.verify(engine=engine)
+    return bool(found) and all(view.right for view in found)
+
+
+def refused(code: str) -> Any:
+    return pytest.raises(vk.ViewkeeperError, match=rf"^error\[{code}\]")
+
+
+# ---- definitions
+
+
+def test_definitions_grow(shop: Warehouse) -> None:
+    assert shop.define(".decl a(x: number)\na(1).").rows == {"a": 1}
+    assert shop.define(".decl b(x: number) b(x + 1) :- a(x).").rows == {"b": 1}
+    assert shop.define("b(x + 2) :- a(x).").rows == {"b": 2}
+    assert rows(shop, "b(x)") == [(2,), (3,)]
+    again = shop.define(".decl b(x: number) b(x + 1) :- a(x). a(1).")
+    assert (again.number, again.reason) == (None, "nothing new")
+    assert shop.define("a(7).").rows == {"a": 2, "b": 4}
+    assert right(shop)
+
+
+def test_a_conflict_is_refused_with_the_difference(graph: Warehouse) -> None:
+    before = graph.program
+    with refused("CONFLICTING_DEFINITION") as told:
+        graph.define(".decl more(x: number)\n.decl edge(from: symbol, to: number)")
+    assert ".decl edge(from: symbol, to: symbol)" in str(told.value)
+    assert ".decl edge(from: symbol, to: number)" in str(told.value)
+    assert graph.program == before
+
+
+def test_definitions_survive_byte_for_byte(tmp_path: Path) -> None:
+    texts = ["// first\r\n.decl  a( x:number )\r\n\ta(1) .", '.type City <: symbol // ä\n.decl b(c: City) b("Zürich").\n\n\n']
+    with vk.open(tmp_path / "w", create=True) as warehouse:
+        for number, text in enumerate(texts):
+            warehouse.define(text, f"text {number}")
+        program = warehouse.program
+        with catalog(warehouse) as stored:
+            assert [text for (text,) in stored.execute('SELECT text FROM "$definition" ORDER BY id')] == texts
+    for _ in range(2):
+        with vk.open(tmp_path / "w") as warehouse:
+            assert warehouse.program == program
+            assert rows(warehouse, "a(x), b(c)") == [(1, "Zürich")]
+
+
+def test_drop(graph: Warehouse) -> None:
+    with refused("DROP_DEPENDENTS") as told:
+        graph.drop("reach")
+    assert "apart, size depend on it" in str(told.value)
+    for name in ("apart", "size", "reach"):
+        graph.drop(name)
+    assert {shown.relation.name for shown in graph.show()} == {"edge", "node"}
+    graph.define(".decl reach(n: number) reach(n) :- n = count : { edge(_, _) }.")
+    assert rows(graph, "reach(n)") == [(2,)]
+    with vk.open(graph.path) as same:
+        assert rows(same, "reach(n)") == [(2,)]
+    with catalog(graph) as stored:
+        tables = {name for (name,) in stored.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert {name for name in tables if not name.startswith("$")} == {"edge", "node", "reach"}
+    with refused("UNKNOWN_RELATION"):
+        graph.drop("apart")
+
+
+def test_drop_a_relation_that_depends_on_itself(graph: Warehouse) -> None:
+    graph.define(".decl odd(x: symbol) .decl even(x: symbol) odd(x) :- even(x). even(x) :- odd(x), node(x).")
+    with refused("DROP_DEPENDENTS"):
+        graph.drop("odd")
+
+
+def test_drop_a_type(shop: Warehouse) -> None:
+    shop.define(".type City <: symbol .type Place = City | Village .type Village <: symbol .decl home(c: City)")
+    with refused("DROP_DEPENDENTS") as told:
+        shop.drop("City")
+    assert "Place, home depend on it" in str(told.value)
+    for name in ("home", "Place", "City"):
+        shop.drop(name)
+    shop.define(".type City <: number .decl home(c: City) home(1).")
+    with vk.open(shop.path) as same:
+        assert rows(same, "home(c)") == [(1,)]
+
+
+def test_facts_become_rules_when_a_relation_becomes_a_view(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number) a(1). a(1 + 1). .decl b(x: number) b(9).")
+    shop.define("a(x) :- b(x).")
+    assert rows(shop, "a(x)") == [(1,), (2,), (9,)]
+    shop.load("b", [10])
+    assert rows(shop, "a(x)") == [(1,), (2,), (9,), (10,)]
+    assert right(shop)
+    with refused("DATA_CONFLICT"):
+        shop.define("b(x) :- a(x).")
+
+
+def test_rows_of_a_view_come_only_from_its_rules(graph: Warehouse) -> None:
+    with refused("BASE_CONFLICT"):
+        graph.load("reach", [("x", "y")])
+    with refused("UNKNOWN_RELATION") as told:
+        graph.load("egde", [("x", "y")])
+    assert 'Did you mean "edge"?' in str(told.value)
+
+
+def test_an_aggregate_in_a_head_is_a_view(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl n(x: number) n(count : { a(_) }).")
+    shop.load("a", [1, 2, 3])
+    assert rows(shop, "n(x)") == [(3,)]
+    with refused("BASE_CONFLICT"):
+        shop.load("n", [1])
+
+
+def test_a_stored_definition_that_is_not_valid_any_more(graph: Warehouse) -> None:
+    with catalog(graph) as stored:
+        stored.execute("UPDATE \"$definition\" SET text = 'reach(x) :- '")
+    with refused("CATALOG_DAMAGED"):
+        vk.open(graph.path)
+
+
+# ---- views
+
+
+def test_views_follow_loads(graph: Warehouse) -> None:
+    assert rows(graph, "reach(x, y)") == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert rows(graph, "size(x, n)") == [("a", 2), ("b", 1), ("c", 0)]
+    commit = graph.load("edge", [("c", "a"), ("a", "b")])
+    assert commit.inserted == {"edge": 1}
+    assert commit.rows == {"edge": 3, "reach": 9, "node": 3, "apart": 0, "size": 3}
+    assert rows(graph, "size(x, n)") == [("a", 3), ("b", 3), ("c", 3)]
+    assert right(graph)
+    assert graph.load("edge", [("a", "b")]).number is None
+
+
+def test_a_load_of_several_relations_is_one_commit(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl b(x: number) .decl both(x: number) both(x) :- a(x), b(x).")
+    commit = shop.load({"a": [1, 2], "b": [2, 3]})
+    assert (commit.number, commit.inserted, commit.rows["both"]) == (2, {"a": 2, "b": 2}, 1)
+    with catalog(shop) as stored:
+        [[kind, detail]] = stored.execute('SELECT kind, detail FROM "$commit" WHERE id = 2')
+        changes = stored.execute('SELECT relation, inserted, form FROM "$change" WHERE commit_id = 2 ORDER BY 1').fetchall()
+    assert (kind, '"recomputed": ["both"]' in detail) == ("load", True)
+    assert changes == [("a", 2, "rows"), ("b", 2, "rows"), ("both", 1, "recomputed")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "code"),
+    [
+        ("v(x * 2) :- a(x).", 2**62, "OVERFLOW"),
+        ("v(6 / x) :- a(x).", 0, "DIVISION_BY_ZERO"),
+        ("v(sum y : { a(y), y > x }) :- a(x).", 2**63 - 1, "OVERFLOW"),
+    ],
+)
+def test_a_failing_view_leaves_everything_as_it_was(shop: Warehouse, rule: str, bad: int, code: str) -> None:
+    shop.define(f".decl a(x: number) .decl v(x: number) {rule}")
+    shop.load("a", [1, 2, 3])
+    before = rows(shop, "a(x)"), rows(shop, "v(x)")
+    with refused(code):
+        shop.load("a", [4, 5, 2**63 - 2, bad])
+    with refused(code):
+        shop.define(f".decl w(x: number) {rule.replace('v(', 'w(').replace('a(x)', f'x = {bad}')} a({bad}).")
+    assert (rows(shop, "a(x)"), rows(shop, "v(x)")) == before
+    assert right(shop)
+    assert shop.load("a", [4]).number == 3
+
+
+def test_verify_finds_what_does_not_fit(graph: Warehouse) -> None:
+    with catalog(graph) as stored:
+        stored.execute("DELETE FROM reach WHERE \"from\" = 'b'")
+        stored.execute("INSERT INTO size VALUES ('z', 7)")
+    found = {view.view: view for view in graph.verify()}
+    assert not found["reach"].right
+    assert found["reach"].missing.to_pylist() == [{"from": "b", "to": "c"}]
+    assert found["size"].surplus.to_pylist() == [{"name": "z", "n": 7}]
+    assert found["node"].right
+    assert [view.right for view in graph.verify("size")] == [False]
+    with refused("NOT_A_VIEW"):
+        graph.verify("edge")
+
+
+# ---- asking
+
+
+def test_answers(graph: Warehouse) -> None:
+    answer = graph.query('size(Name, n), Name != "c"')
+    assert answer.columns == ("Name", "n")
+    assert (len(answer), bool(answer), list(answer)) == (2, True, [("a", 2), ("b", 1)])
+    assert answer.to_arrow().to_pydict() == {"Name": ["a", "b"], "n": [2, 1]}
+    assert pa.table(answer) == answer.to_arrow()
+    assert answer.to_pandas()["n"].tolist() == [2, 1]
+    assert bool(graph.query('reach("a", "c")')) is True
+    assert list(graph.query('reach("c", "a")')) == []
+    assert list(graph.query('reach("a", "c")')) == [()]
+    assert rows(graph, "n = count : { reach(_, _) }.") == [(3,)]
+
+
+def test_a_query_computes_only_itself(graph: Warehouse) -> None:
+    """Not the helpers of the views it reads, such as the counts behind ``size``."""
+    seen: list[Any] = []
+    graph.query("size(x, n), n > 1", report=seen.append)
+    assert {(progress.stratum, progress.strata) for progress in seen} == {(1, 1)}
+
+
+def test_queries_leave_nothing_behind(graph: Warehouse) -> None:
+    for number in range(30):
+        graph.query(f"size(x, n), m = count : {{ reach(_, x) }}, n != {number}")
+    with refused("DIVISION_BY_ZERO"):
+        graph.query("size(x, n), m = 1 / n")
+    [idle] = graph._idle[os.getpid()] or [None]  # type: ignore[list-item]
+    if idle is not None:
+        assert idle.connection.execute("SELECT name FROM sqlite_temp_master").fetchall() == []
+        assert not idle.connection.in_transaction
+
+
+def test_show(graph: Warehouse) -> None:
+    shown = {s.relation.name: s for s in graph.show()}
+    assert [(s.kind, s.rows, s.place) for s in (shown["edge"], shown["reach"])] == [
+        ("base", 2, "catalog"),
+        ("view", 3, "catalog"),
+    ]
+    [size] = graph.show("size")
+    assert size.declaration.splitlines() == [
+        ".decl size(name: symbol, n: number)",
+        "size(x, n) :- node(x), n = count : { reach(x, _) }.",
+    ]
+    with refused("UNKNOWN_RELATION"):
+        graph.show("nothing")
+
+
+# ---- values and names
+
+
+def check_every_type(warehouse: Warehouse, engine: str | None = None) -> None:
+    def order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (row[0] is not None, row[0])
+
+    assert sorted(rows(warehouse, "Copy(n, u, f, s, b, d, t, m, x)", engine), key=order) == sorted(ROWS, key=order)
+    assert rows(warehouse, "raised()", engine) == [()]
+
+
+def test_every_type(shop: Warehouse) -> None:
+    shop.define(TYPES)
+    shop.load({"Every": ROWS, "flag": [()]})
+    assert shop.load({"Every": ROWS, "flag": [()]}).number is None
+    check_every_type(shop)
+    assert right(shop)
+    schema = shop.query("Copy(n, u, f, s, b, d, t, m, x)").to_arrow().schema
+    assert [str(t) for t in schema.types] == [
+        "int64", "int64", "double", "string", "bool", "date32[day]", "timestamp[us, tz=UTC]", "decimal128(18, 3)", "binary",
+    ]  # fmt: skip
+
+
+NAMES = ["select", "Select", "SELECT", "table", "a?", "?x", "_x", "__", "表", "é", "É", "\u212a", "K", "k", "rowid", "ROWID",
+         "oid", "_rowid_", "sqlite_master", "SQLITE_x", "present", "answer", "main", "temp", "index", "from",
+         "null_", "x" * 300]  # fmt: skip
+
+
+def test_names_that_mean_something_elsewhere(shop: Warehouse) -> None:
+    columns = ", ".join(f"{name}: symbol" for name in NAMES)
+    text = f".decl wide({columns})\n"
+    for name in NAMES:
+        text += f".decl {name}({name}: number, b: number?)\n.decl v{name}(rowid: number) v{name}(x) :- {name}(x, _).\n"
+        text += f"v{name}(x + 1) :- v{name}(x), x < 5, !{name}(x, x).\n"
+    shop.define(text)
+    for number, name in enumerate(NAMES):
+        shop.load(name, [(number % 7, None), (number % 7, number)])
+    shop.load("wide", [[f'\'; DROP TABLE "{name}"; --' for name in NAMES]])
+    for number, name in enumerate(NAMES):
+        assert rows(shop, f"{name}(a, b)") == [(number % 7, None), (number % 7, number)], name
+        top = number if number < 7 else max(number % 7, 5)
+        assert rows(shop, f"v{name}(x)") == [(x,) for x in range(number % 7, top + 1)], name
+    assert shop.query("wide(" + ", ".join(f"v{i}" for i in range(len(NAMES))) + ")").to_arrow().num_rows == 1
+    assert right(shop)
+    for name in NAMES:
+        shop.drop(f"v{name}")
+        shop.drop(name)
+    assert [s.relation.name for s in shop.show()] == ["wide"]
+
+
+# ---- objects, threads, processes
+
+
+def test_a_closed_warehouse_says_so(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "w", create=True) as warehouse:
+        warehouse.define(".decl a(x: number)")
+    warehouse.close()
+    for use in (lambda: warehouse.query("a(x)"), lambda: warehouse.load("a", [1]), lambda: warehouse.show()):
+        with refused("CLOSED"):
+            use()
+
+
+def test_open(tmp_path: Path) -> None:
+    with refused("NOT_A_WAREHOUSE"):
+        vk.open(tmp_path / "w")
+    with vk.open(tmp_path / "w", create=True), vk.open(str(tmp_path / "w"), create=True) as same:
+        assert same.show() == []
+    with refused("PATH_EXISTS"):
+        vk.Warehouse.create(tmp_path / "w")
+    with refused("UNKNOWN_ENGINE"):
+        vk.open(tmp_path / "w", engine="duck")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with refused("PATH_EXISTS"):
+        vk.open(tmp_path / "full", create=True)
+    assert [p.name for p in (tmp_path / "full").iterdir() if p.name != "lock"] == ["letter.txt"]
+
+
+def test_what_an_interrupted_creation_left_does_not_matter(tmp_path: Path) -> None:
+    for name in ("catalog.db.partial", "catalog.db.partial-wal", "catalog.db.partial-shm", "lock"):
+        (tmp_path / name).write_text("leftover")
+    with vk.open(tmp_path, create=True) as warehouse:
+        assert warehouse.show() == []
+    assert not list(tmp_path.glob("*partial*"))
+
+
+def test_two_objects_see_each_other(graph: Warehouse) -> None:
+    with vk.open(graph.path) as other:
+        assert rows(other, "reach(x, y)") == rows(graph, "reach(x, y)")
+        other.define(".decl hop(x: symbol) hop(y) :- edge(_, y).")
+        graph.load("edge", [("x", "y")])
+        assert rows(other, "hop(x)") == rows(graph, "hop(x)") == [("b",), ("c",), ("y",)]
+        graph.drop("hop")
+        with refused("UNKNOWN_RELATION"):
+            other.query("hop(x)")
+        other.define(".decl hop(x: number) hop(1).")
+        assert rows(graph, "hop(x)") == [(1,)]
+
+
+def test_reading_goes_on_while_rows_are_loaded(graph: Warehouse) -> None:
+    """By the same object, by another one, and by a change that would disturb."""
+
+    def source() -> Iterator[tuple[str, str]]:
+        yield "c", "d"
+        with vk.open(graph.path) as other:
+            assert rows(graph, 'edge("a", x)') == rows(other, 'edge("a", x)') == [("b",)]
+            assert not graph.query('edge("c", _)')
+            with refused("LOCKED"):
+                graph.define(".decl other(x: number)")
+            with refused("LOCKED"):
+                other.load("edge", [("y", "z")])
+        yield "d", "e"
+
+    assert graph.load("edge", source()).inserted == {"edge": 2}
+    assert rows(graph, 'reach("a", x)') == [("b",), ("c",), ("d",), ("e",)]
+
+
+def test_an_answer_of_the_warehouse_can_be_loaded(graph: Warehouse) -> None:
+    graph.define(".decl closure(from: symbol, to: symbol)")
+    assert graph.load("closure", graph.query("reach(x, y)")).inserted == {"closure": 3}
+
+
+def test_threads_share_a_warehouse(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl twice(x: number) twice(x * 2) :- a(x).")
+    done, wrong = threading.Event(), []
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                [(one, two)] = rows(shop, "n = count : { a(_) }, m = count : { twice(_) }")
+                if one != two:
+                    wrong.append((one, two))
+            except BaseException as error:
+                wrong.append(error)
+
+    def write(start: int) -> None:
+        try:
+            for number in range(start, start + 10):
+                shop.load("a", [number])
+        except BaseException as error:
+            wrong.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    writers = [threading.Thread(target=write, args=(start,)) for start in (0, 100)]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert wrong == []
+    assert rows(shop, "n = count : { twice(_) }") == [(20,)]
+
+
+def test_a_forked_child_reads_with_connections_of_its_own(graph: Warehouse) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if rows(graph, 'edge("a", x)') == [("b",)] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert rows(graph, 'edge("a", x)') == [("b",)]
+
+
+def open_files() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "w", create=True) as warehouse:
+        warehouse.define(".decl a(x: number) .decl b(x: number) b(x) :- a(x).")
+    before = open_files()
+    for number in range(100):
+        with vk.open(tmp_path / "w") as warehouse:
+            warehouse.query("b(x)")
+            if number % 10 == 0:
+                warehouse.load("a", [number])
+                warehouse.verify()
+                with pytest.raises(vk.ViewkeeperError):
+                    warehouse.load("a", ["x"])
+    assert open_files() == before
+
+
+def test_no_file_is_left_behind(graph: Warehouse) -> None:
+    graph.close()
+    names = {path.name for path in graph.path.iterdir()}
+    assert names - {"catalog.db-wal", "catalog.db-shm"} == {"catalog.db", "lock"}
+
+
+def test_the_log_of_a_large_load_is_given_back(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number, s: symbol)")
+    shop.load("a", ((number, "x" * 200) for number in range(120_000)))
+    log = shop.path / "catalog.db-wal"
+    assert not log.exists() or log.stat().st_size < 20_000_000
+
+
+# ---- snapshots
+
+
+def test_leftover_snapshots_are_removed(graph: Warehouse) -> None:
+    leftover = graph.path / "snapshots" / "edge" / "99"
+    leftover.mkdir(parents=True)
+    (leftover / "part-0.parquet").touch()
+    with reader_lock(graph.path / "snapshots"):
+        graph.load("edge", [("r", "s")])
+        assert leftover.exists()
+    graph.load("edge", [("s", "t")])
+    assert not leftover.parent.exists()
+    assert right(graph)
