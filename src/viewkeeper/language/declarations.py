@@ -68,10 +68,14 @@ class Declarations:
         self._names = list(waiting)
         for name in waiting:
             self._types.pop(name, None)  # where it was declared before this text, merging compares the two
-        while ready := [shape for shape in waiting.values() if not any(_waits_for(part, waiting) for part in shape.parts)]:
-            for shape in ready:
-                del waiting[str(shape.name)]
-                self._declare_type(shape)
+        before = -1
+        while before != len(waiting):
+            before = len(waiting)
+            # In both directions: what a type is made of may be declared before or behind it.
+            for shape in [*waiting.values(), *reversed(waiting.values())]:
+                if shape.name in waiting and not any(_waits_for(part, waiting) for part in shape.parts):
+                    del waiting[str(shape.name)]
+                    self._declare_type(shape)
         self._report_circles(waiting)
         order = {name: place for place, name in enumerate(self._names)}
         self.types.sort(key=lambda declaration: order[declaration.name])
