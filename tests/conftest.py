@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.engines import engine  # noqa: F401  a fixture
+from tests.engines import engine, subject  # noqa: F401  fixtures
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.evaluator import evaluate

@@ -491,11 +491,14 @@ class _Generator:
         return Term(f"coalesce({first.text}, {second.text})", first.needs & second.needs, first.nullable and second.nullable)
 
     def guarded(self, body: _Body, term: Term, *conditions: str) -> Term:
-        """The term behind comparisons that keep it from failing."""
-        if not self.risky:
-            text = f"({term.text})" if " " in term.text else term.text
-            body.literals += [f"{text} {condition}" for condition in conditions if term.needs]
-            body.need(term)
+        """The term behind comparisons that keep it from failing, or a constant that does not."""
+        if self.risky:
+            return term
+        if not term.needs:
+            return Term("2.0" if "." in conditions[0] else "2")
+        text = f"({term.text})" if " " in term.text else term.text
+        body.literals += [f"{text} {condition}" for condition in conditions]
+        body.need(term)
         return term
 
     def small(self, body: _Body, type_: str, depth: int) -> Term:
@@ -579,11 +582,17 @@ class _Generator:
             case _:
                 return self.apply("to_float({0})", get(self.random.choice(["number", "unsigned", "decimal(18,2)", "float"])))
 
-    def decimal(self, body: _Body, depth: int) -> Term:
+    def decimal(self, body: _Body, depth: int) -> Term | None:
         def get() -> Term:
             return self.term("decimal(18,2)", body, depth)
 
         template = self.random.choice(["{0} + {1}", "{0} - {1}", "-{0}", "{0} + 1", "{0} * 2", "{0} - 0.25", "3 * {0}"])
+        if "*" in template:
+            known = [v for v in body.visible() if base(v.type) == "decimal(18,2)"]
+            if not known:
+                return None  # 3 * 10 has no digits after the point
+            variable = self.random.choice(known)
+            return self.apply(template, Term(variable.name, frozenset({variable.name}), variable.nullable))
         return self.apply(template, get(), get()) if "{1}" in template else self.apply(template, get())
 
     def symbol(self, body: _Body, depth: int) -> Term:

@@ -24,10 +24,10 @@ Rows = dict[str, set[tuple[object, ...]]]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        if "engine" in metafunc.fixturenames:
+        if "subject" in metafunc.fixturenames:
             pairs = [(budget, seed) for budget in ENGINES for seed in seeds(budget.programs)]
             ids = [f"{budget.name}-{seed}" for budget, seed in pairs]
-            metafunc.parametrize(("engine", "seed"), pairs, ids=ids, indirect=["engine"])
+            metafunc.parametrize(("subject", "seed"), pairs, ids=ids, indirect=["subject"])
         else:
             metafunc.parametrize("seed", seeds(max(budget.programs for budget in ENGINES)))
 
@@ -101,11 +101,11 @@ def test_programs_use_the_whole_language() -> None:
         assert sum(part in text for text in texts) >= 10, part
 
 
-def test_relations_are_right(engine: Subject, seed: int) -> None:
+def test_relations_are_right(subject: Subject, seed: int) -> None:
     program = generate(seed)
     if not accepted(program):
         return
-    want, got = expected(program), found(program, engine.make)
+    want, got = expected(program), found(program, subject.make)
     if isinstance(want, str):
         assert got == CODES[want], program.text
     elif isinstance(got, str):

@@ -202,9 +202,7 @@ class _Extraction:
         """A relation with one rule for each body."""
         bodies = list(bodies)
         types = [self.typer.body_types(body) for body in bodies]
-        declared = [
-            Column(name, types[0][name].base.optional(any(t[name].nullable for t in types))) for name in columns
-        ]
+        declared = [Column(name, _common([t[name] for t in types])) for name in columns]
         table = self._declare(stem, declared)
         for body in bodies:
             self.rules += self.rule(Rule(_atom(table, columns), body))
@@ -215,6 +213,12 @@ class _Extraction:
         self.relations.append(table)
         self.typer.relations[table.name] = table
         return table
+
+
+def _common(types: list[Type]) -> Type:
+    """The type of a variable that alternatives bind: its name where they agree on one."""
+    named = types[0] if all(t.name == types[0].name for t in types) else types[0].base
+    return named.optional(any(t.nullable for t in types))
 
 
 def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, Variable]:
