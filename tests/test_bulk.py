@@ -17,7 +17,20 @@ from viewkeeper.sources import Options
 from viewkeeper.store.delimited import Format, Reading, read_delimited
 from viewkeeper.store.snapshots import read_snapshot
 
-KINDS = ("number", "unsigned", "float", "symbol", "bool", "date", "timestamp", "decimal(7,2)", "bytes", "number?", "symbol?", "date?")
+KINDS = (
+    "number",
+    "unsigned",
+    "float",
+    "symbol",
+    "bool",
+    "date",
+    "timestamp",
+    "decimal(7,2)",
+    "bytes",
+    "number?",
+    "symbol?",
+    "date?",
+)
 GOOD = [
     "-5,5,1.5,plain,true,2024-02-29,2024-02-29T12:30:00Z,12.50,00ff,7,x,2024-01-01",
     '0,0,-0.0,"quoted, with ""quotes""",false,0001-01-01,0001-01-01T00:00:00.000001Z,-0.5,,,,',

@@ -83,7 +83,9 @@ def _plain(session: SparkSession, source: Path, form: Format, header: bool, name
     lines = session.read.option("lineSep", "\n").text(str(source))
     delimiter = form.delimiter.replace("\\", "\\\\").replace("'", "\\'")
     fields = lines.selectExpr(rf"split(regexp_replace(value, r'\r\z', ''), '\\Q{delimiter}\\E', -1) AS f")
-    found = fields.selectExpr(*(f"try_element_at(f, {i + 1}) AS {name}" for i, name in enumerate(names)), f"size(f) <> {len(names)} AS `{_CORRUPT}`")
+    found = fields.selectExpr(
+        *(f"try_element_at(f, {i + 1}) AS {name}" for i, name in enumerate(names)), f"size(f) <> {len(names)} AS `{_CORRUPT}`"
+    )
     # A header is the first line of the file; row by row reading knows which one that is.
     return _without_header(found, source, form, names) if header else found
 
@@ -110,7 +112,9 @@ def _quoted(session: SparkSession, source: Path, form: Format, header: bool, nam
 
 def _value(column: Column, text: str) -> str:
     type_ = column.type
-    value = _READ[type_.kind].format(text, scale=type_.scale, precision=type_.precision, whole=max(1, type_.precision - type_.scale))
+    value = _READ[type_.kind].format(
+        text, scale=type_.scale, precision=type_.precision, whole=max(1, type_.precision - type_.scale)
+    )
     return f"CASE WHEN {text} <> '' THEN {value} END" if type_.nullable else value
 
 

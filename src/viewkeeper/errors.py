@@ -22,7 +22,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-
 _MOST_SHOWN = 50
 """How many problems of one error are printed."""
 

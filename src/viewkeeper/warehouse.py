@@ -57,7 +57,7 @@ class Warehouse:
         self.hot_rows = hot_rows
         self._spark = spark
         self._changes = RLock()
-        self._closed = False
+        self._closed = self._changed = False
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
         self._folded: tuple[int, Program] = (0, Program())
@@ -73,6 +73,9 @@ class Warehouse:
         self._closed = True
         for catalog in self._idle.pop(os.getpid(), []):
             catalog.close()
+        if self._changed:
+            self._changed = False
+            Catalog.fold_log(self.path)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -91,11 +94,11 @@ class Warehouse:
     def define(self, text: str, name: str = "<text>", engine: str | None = None, report: Report = silent) -> Commit:
         """Adds relations, rules and facts; what is there already may be repeated. Views are computed at once."""
         with self._changing() as change:
+            choice = self._choose(engine, change)
             program = parse(text, name, change.program)
             if program == change.program:
-                return Commit(None, "", "nothing new")
+                return Commit(None, choice.engine, "nothing new")
             _refuse_views_with_rows(program, change)
-            choice = self._choose(engine, change)
             change.catalog.add_definition(change.commit, Definition("define", name, text))
             changed = change.adopt(program)
             change.add_facts(changed - program.derived)
@@ -210,7 +213,7 @@ class Warehouse:
         catalog = idle.pop() if idle else Catalog.open(self.path, writable=False)
         try:
             with catalog.snapshot():
-                yield State(self.path, catalog, self._program(catalog), catalog.relations(), self._spark)
+                yield State(self.path, catalog, *self._contents(catalog), self._spark)
         except BaseException:
             catalog.close()
             raise
@@ -230,16 +233,22 @@ class Warehouse:
             catalog = Catalog.open(self.path, writable=True)
             try:
                 with catalog.transaction():
-                    kept = catalog.relations()
+                    program, kept = self._contents(catalog)
                     remove_leftovers(self.path, kept.values())
-                    program, commit = self._program(catalog), catalog.last_commit() + 1
-                    yield Change(self.path, catalog, program, kept, self._spark, commit, self.hot_rows)
+                    yield Change(self.path, catalog, program, kept, self._spark, catalog.last_commit() + 1, self.hot_rows)
+                self._changed = True
             finally:
                 catalog.close()
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
+
+    def _contents(self, catalog: Catalog) -> tuple[Program, dict[str, Kept]]:
+        program, kept = self._program(catalog), catalog.relations()
+        if program.by_name.keys() != kept.keys():
+            raise StoreError(problem("CATALOG_DAMAGED", path=self.path, why="its relations are not those that are defined"))
+        return program, kept
 
     def _program(self, catalog: Catalog) -> Program:
         """What the catalog's definitions amount to; folded anew only when there are more of them."""

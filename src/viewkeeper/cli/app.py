@@ -36,14 +36,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", help="The warehouse's directory.")]
+# Whether a path can be read is for us to say, with our own error.
+WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", readable=False, help="The warehouse's directory.")]
 EngineOption = Annotated[
     str,
     typer.Option(
         "--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."
     ),
 ]
-ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", help="A program file; - reads standard input.")]
+ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", readable=False, help="A program file; - reads standard input.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -81,7 +82,9 @@ def viewkeeper_(
 @app.command()
 def run(
     program: ProgramPath,
-    facts: Annotated[Path, typer.Option("-F", "--fact-dir", metavar="DIR", help="Where .input files are.")] = Path("."),
+    facts: Annotated[
+        Path, typer.Option("-F", "--fact-dir", metavar="DIR", readable=False, help="Where .input files are.")
+    ] = Path("."),
     output: Annotated[
         str, typer.Option("-D", "--output-dir", metavar="DIR", help="Where .output files go; - prints them.")
     ] = ".",
@@ -170,7 +173,7 @@ def load(
     ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Load the rows that fit, leave out the others.")] = False,
     rejects: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write bad rows; default: in the warehouse.")
+        Path | None, typer.Option(metavar="FILE", readable=False, help="Where to write bad rows; default: in the warehouse.")
     ] = None,
     engine: EngineOption = "auto",
 ) -> None:
@@ -213,7 +216,7 @@ def query(
     body: Annotated[str, typer.Argument(metavar="QUERY", help="The body of a rule.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
-    arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an Arrow file (IPC).")] = None,
+    arrow: Annotated[Path | None, typer.Option(metavar="FILE", readable=False, help="Write an Arrow file (IPC).")] = None,
     engine: EngineOption = "auto",
 ) -> None:
     """Ask a warehouse.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -107,7 +108,7 @@ class EmbeddedEngine:
         sql = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT DO NOTHING"
         before = self.connection.total_changes
         for batch in rows:
-            self._guard(lambda batch=batch: self.connection.executemany(sql, rows_of_batch(batch, width)))
+            self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width)))
         added = self.connection.total_changes - before
         self._rows.pop(relation, None)
         return added
@@ -263,5 +264,3 @@ def _float_mean(values: list[float]) -> float:
 def _absent(kind: Kind) -> str:
     """A value that no row can have in a column of the kind: one of another storage class."""
     return "''" if kind is Kind.BYTES else "x''"
-
-

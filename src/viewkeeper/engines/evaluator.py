@@ -82,7 +82,11 @@ def _rounds(core: Program, stratum: Stratum, engine: Engine) -> Iterable[int]:
 def _batch(relation: Relation, facts: list[Rule]) -> pa.RecordBatch:
     """The constant facts of a relation."""
     rows = [
-        tuple(store(a.value, c.type) for a, c in zip(fact.head.arguments, relation.columns, strict=True) if isinstance(a, Constant))
+        tuple(
+            store(a.value, c.type)
+            for a, c in zip(fact.head.arguments, relation.columns, strict=True)
+            if isinstance(a, Constant)
+        )
         for fact in facts
         if fact.head.relation == relation.name
     ]

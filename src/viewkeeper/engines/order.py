@@ -39,7 +39,7 @@ def accesses(body: tuple[Literal, ...], order: list[int]) -> list[Access]:
     found = []
     comparisons = [x for x in body if isinstance(x, Comparison)]
     for place, position in enumerate(order):
-        bound = bound_variables([body[i] for i in order[:place]] + comparisons, set(), set())
+        bound = bound_variables([*(body[i] for i in order[:place]), *comparisons], set(), set())
         found.append(_access(_atom(body[position]), bound))
     everything = bound_variables(body, set(), set())
     found += [_access(literal.atom, everything) for literal in body if isinstance(literal, Negation)]
@@ -48,9 +48,7 @@ def accesses(body: tuple[Literal, ...], order: list[int]) -> list[Access]:
 
 def _access(atom: Atom, bound: set[str]) -> Access:
     columns = tuple(
-        i
-        for i, a in enumerate(atom.arguments)
-        if not isinstance(a, Wildcard) and {v.name for v in variables_of(a)} <= bound
+        i for i, a in enumerate(atom.arguments) if not isinstance(a, Wildcard) and {v.name for v in variables_of(a)} <= bound
     )
     return Access(atom.relation, columns)
 

@@ -227,7 +227,7 @@ def decimal_to_number(scaled: int, scale: int) -> int:
 
 
 def decimal_to_float(scaled: int, scale: int) -> float:
-    return scaled / 10**scale
+    return float(scaled / 10**scale)
 
 
 to_number = parsing("to_number", parse_number)

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from viewkeeper.errors import EngineError, Problem, problem
 
@@ -128,8 +128,8 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
 
 def our_session(given: SparkSession | str | None) -> SparkSession:
     """A session of ours beside the given one, or on the given master, or local."""
-    beside: Any = given if given is not None and not isinstance(given, str) else local_session(given)
-    session = beside.newSession()
+    beside = local_session(given) if given is None or isinstance(given, str) else given
+    session: SparkSession = beside.newSession()
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     return session

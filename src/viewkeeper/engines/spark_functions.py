@@ -96,9 +96,8 @@ def failure_in(text: str) -> Failure | None:
 
 def _explained(function: str, value: str) -> Failure:
     """The same failure once more, here, to have its reason."""
-    convert = scalar.matches if function == "match" else getattr(scalar, function)
     try:
-        convert(value, "") if function == "match" else convert(value)
+        scalar.matches(value, "") if function == "match" else getattr(scalar, function)(value)
     except Failure as failure:
         return failure
     return Failure("BAD_TEXT", function=function, value=value, why="not accepted")

@@ -191,7 +191,7 @@ class _Body:
         self.accesses = accesses(self.body, order)
         late = [late for number, position in enumerate(order) for late in self._atom(position, f"t{number}")]
         equations = self._equations()
-        found = [self._equal(column, term) for column, term in late]
+        found: list[Expression | None] = [self._equal(column, term) for column, term in late]
         found += [equations[i] if i in equations else self._condition(literal) for i, literal in enumerate(self.body)]
         conditions = [condition for condition in found if condition is not None]
         negations = [self._negation(literal, i) for i, literal in enumerate(self.body) if isinstance(literal, Negation)]
@@ -295,18 +295,16 @@ class _Body:
 
     def _condition(self, literal: Literal) -> Expression | None:
         match literal:
-            case Comparison(left=left, right=Call(function="range") as call):
+            case Comparison(left=member, right=Call(function="range") as call):
                 # x = range(…) with x bound already
                 alias = f"g{len(self.sources)}"
                 source, value = self.dialect.range([self.root(self.term(a)) for a in call.arguments], alias)
                 self.sources.append(source)
-                return Expression(f"{self.root(self.term(left))} = {value}", NUMBER)
+                return Expression(f"{self.root(self.term(member))} = {value}", NUMBER)
             case Comparison():
                 left, right = self._compared(literal.left), self._compared(literal.right)
                 operator = "<>" if literal.operator == "!=" else literal.operator
-                return Expression(
-                    f"{self.root(left)} {operator} {self.root(right)}", NUMBER, risk=max(left.risk, right.risk)
-                )
+                return Expression(f"{self.root(left)} {operator} {self.root(right)}", NUMBER, risk=max(left.risk, right.risk))
             case Test(predicate="is_null"):
                 argument = self.term(literal.arguments[0])
                 return Expression(

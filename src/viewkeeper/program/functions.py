@@ -100,7 +100,8 @@ def _functions() -> list[Function]:
         Function(name, (2, 2), whole, _WHOLE, partial=False)
         for name in ("band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")
     ]
-    return bits + [
+    return [
+        *bits,
         Function("bnot", (1, 1), whole, _WHOLE),
         Function("lnot", (1, 1), whole, _WHOLE, partial=False),
         Function("+", (2, 2), _sum, _ARITHMETIC),

@@ -43,7 +43,9 @@ class Type:
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL:
             if not (1 <= self.precision <= MAX_PRECISION and 0 <= self.scale <= self.precision):
-                raise ValueError(f"decimal({self.precision},{self.scale}) needs 1 to {MAX_PRECISION} digits, the scale among them")
+                raise ValueError(
+                    f"decimal({self.precision},{self.scale}) needs 1 to {MAX_PRECISION} digits, the scale among them"
+                )
         elif self.precision or self.scale:
             raise ValueError(f"{self.kind.value} has no precision")
 

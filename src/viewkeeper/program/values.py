@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from viewkeeper.program.ast import Value
 from viewkeeper.program.types import (
@@ -209,7 +210,7 @@ def format_decimal(scaled: int, scale: int) -> str:
 
 def text_formatter(type_: Type) -> Callable[[Stored], str]:
     """From the stored value to its text; NULL is the empty text."""
-    form: Callable[..., str]
+    form: Callable[[Any], str]
     match type_.kind:
         case Kind.BOOL:
             form = _format_bool
@@ -226,6 +227,10 @@ def text_formatter(type_: Type) -> Callable[[Stored], str]:
             form = bytes.hex
         case _:
             form = str
+    return _or_empty(form)
+
+
+def _or_empty(form: Callable[[Any], str]) -> Callable[[Stored], str]:
     return lambda value: "" if value is None else form(value)
 
 

@@ -8,8 +8,8 @@ becomes
     p(x, n) :- q(x), p_count1(x, n).
     p(x, n) :- q(x), !p_count1(x, _), n = 0.              count and sum have a value for nothing
 
-Where the aggregate's body does not bind a variable it shares with the rule, the rule's other literals say for which values it is
-computed:
+Where the aggregate's body does not bind a variable it shares with the rule, the rule's other literals say for which values it
+is computed:
 
     p(x, n) :- q(x), n = count : { s(y), y < x }.
 
@@ -24,7 +24,7 @@ relations can be stratified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -58,14 +58,13 @@ from viewkeeper.program.safety import bound_variables, inner_variables, scope_va
 from viewkeeper.program.types import Kind, Type
 from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate
 from viewkeeper.rewrite.fresh import Names
+from viewkeeper.rewrite.terms import map_terms, name_wildcards
 
 
 def extract_aggregates(program: Program) -> Program:
     extraction = _Extraction(program)
     rules = [core for rule in program.rules for core in extraction.rule(rule)]
-    return replace(
-        program, relations=(*program.relations, *extraction.relations), rules=(*rules, *extraction.rules)
-    )
+    return replace(program, relations=(*program.relations, *extraction.relations), rules=(*rules, *extraction.rules))
 
 
 @dataclass
@@ -114,8 +113,8 @@ class _Extraction:
             domain = self._define(f"{head}_for", missing, [_independent(rule)])
             body = (_atom(domain, missing), *body)
         rule, result = _result(rule, aggregate, shared)
-        name = self._type_name(rule, aggregate, result, types)
-        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result, name)
+        type_name = self._type_name(rule, aggregate, result, types)
+        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result, type_name)
         variants = [_replace_in_rule(rule, aggregate, result, (_atom(table, [*shared, result.name]),))]
         if shared and aggregate.operation in DEFAULTED:
             nothing = Negation(Atom(table.name, (*map(Variable, shared), Wildcard())))
@@ -124,13 +123,13 @@ class _Extraction:
         return variants
 
     def _split_null(self, rule: Rule, aggregate: Aggregate, name: str) -> list[Rule]:
-        """The rule for the values of a variable, and the rule for NULL: NULL equals no group's value, so its aggregate has no groups.
+        """The rule for the values of a variable, and the rule for NULL, which equals no group's value, so that there are no groups.
 
-            p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }.       becomes
+        p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }.       becomes
 
-            p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }, !is_null(x).
-            p(x, n) :- q(x), n = count : { p_null1(x1), s(y), y < coalesce(x1, 9) }, is_null(x).
-            p_null1(x) :- q(x), is_null(x).
+        p(x, n) :- q(x), n = count : { s(y), y < coalesce(x, 9) }, !is_null(x).
+        p(x, n) :- q(x), n = count : { p_null1(x1), s(y), y < coalesce(x1, 9) }, is_null(x).
+        p_null1(x) :- q(x), is_null(x).
         """
         null = Test("is_null", (Variable(name),))
         table = self._define(f"{rule.head.relation}_null", [name], [(*_independent(rule), null)])
@@ -183,13 +182,11 @@ class _Extraction:
         if nested:
             assert aggregate.target is not None
             value = Variable(Names(inner_variables(aggregate)).fresh("value"))
-            aggregate = replace(
-                aggregate, target=value, body=(*aggregate.body, Comparison("=", value, aggregate.target))
-            )
+            aggregate = replace(aggregate, target=value, body=(*aggregate.body, Comparison("=", value, aggregate.target)))
         if not nested and not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in aggregate.body):
             return aggregate
         # Every _ counts as a variable of its own.
-        body = _name_wildcards(aggregate.body, Names(inner_variables(aggregate)))
+        body = name_wildcards(aggregate.body, Names(inner_variables(aggregate)))
         alternatives = body_alternatives(body)
         bound = [bound_variables(a, set(), scope_variables(a) | set(shared)) for a in alternatives]
         columns = [name for name in all_variables(body) if all(name in b for b in bound)]
@@ -237,11 +234,12 @@ def _out_of_atoms(rule: Rule) -> Rule:
     for literal in rule.body:
         equations: list[Literal] = []
         if isinstance(literal, Atom):
-            arguments = []
+            arguments: list[Term] = []
             for argument in literal.arguments:
                 if any(aggregates_of(argument)):
-                    equations.append(Comparison("=", Variable(names.fresh("argument")), argument))
-                    argument = equations[-1].left
+                    variable = Variable(names.fresh("argument"))
+                    equations.append(Comparison("=", variable, argument))
+                    argument = variable
                 arguments.append(argument)
             literal = replace(literal, arguments=tuple(arguments))
         body += [literal, *equations]
@@ -264,7 +262,7 @@ def _rename(aggregate: Aggregate, old: str, new: str) -> Aggregate:
     def literal(x: Literal) -> Literal:
         if isinstance(x, Either):
             return replace(x, alternatives=tuple(tuple(map(literal, a)) for a in x.alternatives))
-        return _map_terms(x, term)
+        return map_terms(x, term)
 
     changed = term(aggregate)
     assert isinstance(changed, Aggregate)
@@ -291,16 +289,6 @@ def _atom(relation: Relation, names: Iterable[str]) -> Atom:
     return Atom(relation.name, tuple(Variable(name) for name in names))
 
 
-def _name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, ...]:
-    def named(literal: Literal) -> Literal:
-        if not isinstance(literal, Atom):
-            return literal
-        arguments = tuple(Variable(names.fresh("any")) if isinstance(a, Wildcard) else a for a in literal.arguments)
-        return replace(literal, arguments=arguments)
-
-    return tuple(named(literal) for literal in body)
-
-
 def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Term, more: tuple[Literal, ...]) -> Rule:
     def term(t: Term) -> Term:
         if t is aggregate:
@@ -309,19 +297,6 @@ def _replace_in_rule(rule: Rule, aggregate: Aggregate, result: Term, more: tuple
             return replace(t, arguments=tuple(term(a) for a in t.arguments))
         return t
 
-    head = _map_terms(rule.head, term)
+    head = map_terms(rule.head, term)
     assert isinstance(head, Atom)
-    return replace(rule, head=head, body=(*(_map_terms(x, term) for x in rule.body), *more))
-
-
-def _map_terms(literal: Literal, change: Callable[[Term], Term]) -> Literal:
-    """The literal with its direct terms changed."""
-    match literal:
-        case Atom() | Test():
-            return replace(literal, arguments=tuple(change(a) for a in literal.arguments))
-        case Negation():
-            return replace(literal, atom=replace(literal.atom, arguments=tuple(change(a) for a in literal.atom.arguments)))
-        case Comparison():
-            return replace(literal, left=change(literal.left), right=change(literal.right))
-        case _:
-            return literal
+    return replace(rule, head=head, body=(*(map_terms(x, term) for x in rule.body), *more))

@@ -8,6 +8,7 @@ from viewkeeper.program.ast import Program
 from viewkeeper.rewrite.expand_alternatives import expand_alternatives
 from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
+from viewkeeper.rewrite.split_deep_terms import split_deep_terms
 from viewkeeper.rewrite.type_terms import type_terms
 
 Pass = Callable[[Program], Program]
@@ -15,8 +16,9 @@ Pass = Callable[[Program], Program]
 # A checked program becomes a core program, the only kind that engines run:
 # - rules have no alternatives, and every constant has its type;
 # - `range` stands only in `x = range(…)`;
-# - aggregates stand only in grouping rules `head :- r = sum y : { conjunction }`, not nested.
-NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, extract_aggregates)
+# - aggregates stand only in grouping rules `head :- r = sum y : { conjunction }`, not nested;
+# - no term is too deep for an engine.
+NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, extract_aggregates, split_deep_terms)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:

@@ -99,7 +99,7 @@ class Catalog:
 
     @classmethod
     def open(cls, directory: Path, writable: bool) -> Catalog:
-        with translated(directory):
+        with translated(directory, reading=not writable):
             if not is_warehouse(directory):
                 raise StoreError(problem("NOT_A_WAREHOUSE", path=directory))
             catalog = cls(directory, *_connect(directory / FILE, writable))
@@ -117,6 +117,12 @@ class Catalog:
             raise StoreError(problem("CATALOG_DAMAGED", path=self.directory, why=f"its format is {found}"))
         if int(found) > FORMAT:
             raise StoreError(problem("CATALOG_VERSION", path=self.directory, found=found, known=FORMAT))
+
+    @classmethod
+    def fold_log(cls, directory: Path) -> None:
+        """Makes the database complete without its log, unless somebody uses it: SQLite does that when its last user leaves."""
+        with suppress(ViewkeeperError):
+            cls.open(directory, writable=True).close()
 
     def close(self) -> None:
         self.connection.close()
@@ -138,7 +144,7 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one state, whatever is committed meanwhile."""
-        with translated(self.directory), reader_lock(self.directory / "snapshots"):
+        with translated(self.directory, reading=True), reader_lock(self.directory / "snapshots"):
             self.connection.execute("BEGIN")
             try:
                 self.connection.execute('SELECT 1 FROM "$meta"').fetchall()
@@ -285,39 +291,38 @@ def _make_durable(directory: Path) -> None:
 _UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_SYSTEM = {
-    errno.ENOSPC: "DISK_FULL", errno.EDQUOT: "DISK_FULL",
-    errno.EACCES: "READ_ONLY", errno.EPERM: "READ_ONLY", errno.EROFS: "READ_ONLY", errno.ENOTDIR: "READ_ONLY",
-}  # fmt: skip
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 @contextmanager
-def translated(directory: Path) -> Iterator[None]:
+def translated(directory: Path, reading: bool = False) -> Iterator[None]:
     """SQLite's and the system's failures as errors of ours."""
+    forbidden = "UNREADABLE" if reading else "READ_ONLY"
     try:
         yield
     except sqlite3.DatabaseError as error:
         if _primary(error) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from None
-        told = _told(error, directory)
+        told = _told(error, directory, forbidden)
         if told is None:
             raise
         raise told from error
     except ConnectionError:
         raise
     except OSError as error:
-        code = _SYSTEM.get(error.errno or 0, "DISK_FAILED")
+        code = "DISK_FULL" if error.errno in _FULL else forbidden if error.errno in _FORBIDDEN else "DISK_FAILED"
         raise StoreError(problem(code, path=error.filename or directory, why=error.strerror or str(error))) from error
 
 
-def _told(error: sqlite3.DatabaseError, directory: Path) -> ViewkeeperError | None:
+def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> ViewkeeperError | None:
     primary, text = _primary(error), str(error)
     if primary == sqlite3.SQLITE_FULL:
         return StoreError(problem("DISK_FULL", path=directory))
     if primary == sqlite3.SQLITE_IOERR:
         return StoreError(problem("DISK_FAILED", path=directory, why=f"{text} ({error.sqlite_errorname})"))
     if primary in _UNWRITABLE:
-        return StoreError(problem("READ_ONLY", path=directory, why=text))
+        return StoreError(problem(forbidden, path=directory, why=text))
     if primary in _BUSY:
         return StoreError(problem("LOCKED", path=directory, holder="another program"))
     if primary in _DAMAGED or text.startswith(("no such table", "no such column", "Could not decode")):

@@ -1,0 +1,199 @@
+"""Computes terms that are too deep for an engine in steps.
+
+    p(f(g(x)), y) :- q(x, y).
+
+becomes, if f(g(x)) is too deep,
+
+    p_step1(y, g(x)) :- q(x, y).
+    p(f(step1), y) :- p_step1(y, step1).
+
+Engines make one expression of a term, with the terms of the variables that equations bind in their places, and only so deep ones
+are possible. Behind this pass no term weighs more than MOST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Column,
+    Comparison,
+    Constant,
+    Literal,
+    Program,
+    Relation,
+    Rule,
+    Term,
+    Truth,
+    Variable,
+    all_variables,
+    literal_terms,
+    subterms,
+    variables_of,
+)
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.types import Kind, Type
+from viewkeeper.program.typing import Typer, grouping_aggregate, may_be_null
+from viewkeeper.rewrite.fresh import Names
+from viewkeeper.rewrite.terms import map_terms, name_wildcards
+
+MOST = 80
+# SQLite's parser has a stack of 100; + - * take up to four of it. Others take more, and some are written several times in SQL.
+_LIGHT = frozenset({"+", "-", "*", "neg", "band", "bor", "bshr", "land", "lor", "lxor", "lnot"})
+_LIGHT_WEIGHT, _HEAVY_WEIGHT = 4, 16
+
+
+def split_deep_terms(program: Program) -> Program:
+    splitting = _Splitting(program)
+    rules = tuple(core for rule in program.rules for core in splitting.rule(rule))
+    return replace(program, relations=(*program.relations, *splitting.relations), rules=rules)
+
+
+@dataclass
+class _Splitting:
+    program: Program
+    relations: list[Relation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.program.by_name)
+        self.typer = Typer(dict(self.program.by_name), Hierarchy.of(self.program.types))
+
+    def rule(self, rule: Rule) -> list[Rule]:
+        aggregate = grouping_aggregate(rule)
+        if aggregate is not None:
+            return self._grouping(rule, aggregate)
+        if not any(isinstance(term, Call) for literal in (rule.head, *rule.body) for term in literal_terms(literal)):
+            return [rule]
+        weights = _Weights(rule.body, self.typer.rule(rule)[1])
+        if not any(weights.is_heavy(literal) for literal in (rule.head, *rule.body)):
+            return [rule]
+        return self._split(rule, weights)
+
+    def _split(self, rule: Rule, weights: _Weights) -> list[Rule]:
+        """What is light, with the light parts of what is heavy, as a relation; what is heavy on top of it."""
+        safe = tuple(literal for literal in rule.body if not weights.is_heavy(literal)) or (Truth(True),)
+        cut = _Cut(weights, Names(all_variables((rule.head, *rule.body))))
+        rest = tuple(map_terms(literal, cut.top) for literal in rule.body if weights.is_heavy(literal))
+        head = map_terms(rule.head, cut.top)
+        assert isinstance(head, Atom)
+        later = all_variables((head, *rest))
+        types = self.typer.body_types(safe)
+        kept = [name for name in all_variables(safe) if name in later]
+        columns = [Column(name, self._column_type(name, types, rule.head)) for name in kept]
+        columns += [Column(variable.name, self._type(term, safe, types)) for term, variable in cut.steps.items()]
+        step = self._declare(f"{rule.head.relation}_step", columns)
+        first = Rule(Atom(step.name, (*map(Variable, kept), *cut.steps)), safe)
+        return [first, *self.rule(Rule(head, (Atom(step.name, tuple(Variable(c.name) for c in columns)), *rest), rule.span))]
+
+    def _grouping(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
+        """An aggregate over something heavy is one over a relation with all its variables and the value of its target."""
+        types = self.typer.body_types(aggregate.body)
+        weights = _Weights(aggregate.body, types)
+        target = () if aggregate.target is None else (aggregate.target,)
+        if not any(map(weights.is_heavy, aggregate.body)) and all(weights.of(term) <= MOST for term in target):
+            return [rule]
+        names = Names(all_variables((rule.head, *rule.body)))
+        body = name_wildcards(aggregate.body, names)
+        types = self.typer.body_types(body)
+        value = Variable(names.fresh("value"))
+        columns = [Column(name, types[name]) for name in all_variables(body)]
+        columns += [Column(value.name, self._type(term, body, types)) for term in target]
+        over = self._declare(f"{rule.head.relation}_over", columns)
+        variables = tuple(Variable(name) for name in all_variables(body))
+        flat = replace(
+            aggregate, target=value if target else None, body=(Atom(over.name, tuple(Variable(c.name) for c in columns)),)
+        )
+        assert isinstance(rule.body[0], Comparison)
+        grouping = replace(rule, body=(replace(rule.body[0], right=flat),))
+        return [*self.rule(Rule(Atom(over.name, (*variables, *target)), body)), grouping]
+
+    def _column_type(self, name: str, types: dict[str, Type], head: Atom) -> Type:
+        """A computed value fits every subtype of its base; as a column it must say which one the head needs."""
+        if types[name].name is None:
+            columns = self.typer.relations[head.relation].columns
+            for argument, column in zip(head.arguments, columns, strict=True):
+                if argument == Variable(name):
+                    return column.type.optional(types[name].nullable)
+        return types[name]
+
+    def _type(self, term: Term, body: tuple[Literal, ...], types: dict[str, Type]) -> Type:
+        probe = Comparison("=", Variable("value of the term"), term)
+        found = self.typer.body_types((*body, probe))["value of the term"]
+        return found.optional(may_be_null(term, types))
+
+    def _declare(self, stem: str, columns: list[Column]) -> Relation:
+        relation = Relation(self.names.fresh(stem), tuple(columns))
+        self.relations.append(relation)
+        self.typer.relations[relation.name] = relation
+        return relation
+
+
+class _Weights:
+    """The weights of terms over the variables of a body."""
+
+    def __init__(self, body: Sequence[Literal], types: dict[str, Type]) -> None:
+        self._types = types
+        self._variables: dict[str, int] = {}
+        for literal in body:
+            if isinstance(literal, Atom):
+                self._variables |= {a.name: 0 for a in literal.arguments if isinstance(a, Variable)}
+        equations = [x for x in body if isinstance(x, Comparison) and x.operator == "="]
+        while found := [weight for equation in equations for weight in self._bound_by(equation)]:
+            weight, name = min(found)
+            self._variables[name] = weight
+
+    def _bound_by(self, equation: Comparison) -> Sequence[tuple[int, str]]:
+        sides = ((equation.left, equation.right), (equation.right, equation.left))
+        return [
+            (self._of_equation(other), side.name)
+            for side, other in sides
+            if isinstance(side, Variable)
+            and side.name not in self._variables
+            and all(v.name in self._variables for v in variables_of(other))
+        ]
+
+    def _of_equation(self, term: Term) -> int:
+        weight = self.of(term)
+        is_range = isinstance(term, Call) and term.function == "range"
+        return 0 if is_range and weight <= MOST else weight  # the numbers of a range come from a table
+
+    def of(self, term: Term) -> int:
+        match term:
+            case Variable():
+                return self._variables[term.name]
+            case Call():
+                light = term.function in _LIGHT and not any(map(self._is_checked, subterms(term)))
+                return (_LIGHT_WEIGHT if light else _HEAVY_WEIGHT) + max(map(self.of, term.arguments))
+        return 0
+
+    def _is_checked(self, leaf: Term) -> bool:
+        """Arithmetic of decimals and unsigned numbers is checked at every step, which makes it longer."""
+        type_ = self._types.get(leaf.name) if isinstance(leaf, Variable) else leaf.type if isinstance(leaf, Constant) else None
+        return type_ is not None and type_.kind in (Kind.DECIMAL, Kind.UNSIGNED)
+
+    def is_heavy(self, literal: Literal) -> bool:
+        return any(self.of(term) > MOST for term in literal_terms(literal))
+
+
+@dataclass
+class _Cut:
+    """Cuts the light parts out of heavy terms; ``steps`` has them with the variables for their values."""
+
+    weights: _Weights
+    names: Names
+    steps: dict[Term, Variable] = field(default_factory=dict)
+
+    def top(self, term: Term) -> Term:
+        return self._inside(term) if self.weights.of(term) > MOST else term
+
+    def _inside(self, term: Term) -> Term:
+        if not isinstance(term, Call):
+            return term
+        # An operand brought to the scale of the other may have more digits than a column holds.
+        if self.weights.of(term) > MOST or term.function == "rescale":
+            return replace(term, arguments=tuple(map(self._inside, term.arguments)))
+        return self.steps.setdefault(term, Variable(self.names.fresh("step")))

@@ -1,0 +1,33 @@
+"""Changes inside literals that several passes make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from viewkeeper.program.ast import Atom, Comparison, Literal, Negation, Term, Test, Variable, Wildcard
+from viewkeeper.rewrite.fresh import Names
+
+
+def map_terms(literal: Literal, change: Callable[[Term], Term]) -> Literal:
+    """The literal with its direct terms changed."""
+    match literal:
+        case Atom() | Test():
+            return replace(literal, arguments=tuple(change(a) for a in literal.arguments))
+        case Negation():
+            return replace(literal, atom=replace(literal.atom, arguments=tuple(change(a) for a in literal.atom.arguments)))
+        case Comparison():
+            return replace(literal, left=change(literal.left), right=change(literal.right))
+        case _:
+            return literal
+
+
+def name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, ...]:
+    """The body with a variable for every ``_`` of its atoms."""
+
+    def named(literal: Literal) -> Literal:
+        if not isinstance(literal, Atom):
+            return literal
+        return map_terms(literal, lambda term: Variable(names.fresh("any")) if isinstance(term, Wildcard) else term)
+
+    return tuple(named(literal) for literal in body)
