@@ -138,8 +138,8 @@ def define(
     Example:
       viewkeeper define shop program.dl
     """
-    with viewkeeper.open(warehouse) as opened, progress_bar() as report:
-        commit = opened.define(_text(program), _name(program), engine=engine, report=report)
+    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+        commit = opened.define(_text(program), _name(program), report=report)
     print_commit(commit)
 
 
@@ -194,19 +194,9 @@ def load(
     Example:
       viewkeeper load shop depends depends.csv.gz package package.csv.gz
     """
-    if len(what) % 2:
-        raise typer.BadParameter(f"{what[-1]} has no file; give pairs: RELATION FILE", param_hint="RELATION FILE")
-    pairs = list(zip(what[::2], what[1::2], strict=True))
-    for name, path in pairs:
-        if not Path(path).exists():
-            raise DataError(problem("BAD_FILE", file=path, why="there is no such file", hint="Check the name."))
-        if [n for n, _ in pairs].count(name) > 1:
-            raise typer.BadParameter(f"{name} is named twice; load its files one after the other", param_hint="RELATION FILE")
-    with viewkeeper.open(warehouse) as opened, progress_bar() as report:
-        commit = opened.load(
-            dict(pairs), delimiter=_unescaped(delimiter), header=header, skip_bad=skip_bad, rejects=rejects, engine=engine,
-            report=report,
-        )  # fmt: skip
+    sources, between = _pairs(what), None if delimiter is None else delimiter.replace("\\t", "\t")
+    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+        commit = opened.load(sources, delimiter=between, header=header, skip_bad=skip_bad, rejects=rejects, report=report)
     print_commit(commit)
 
 
@@ -232,8 +222,8 @@ def query(
     """
     if json + csv + (arrow is not None) > 1:
         raise typer.BadParameter("--json, --csv and --arrow exclude each other")
-    with viewkeeper.open(warehouse) as opened, progress_bar() as report:
-        answer = opened.query(body, engine=engine, report=report)
+    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+        answer = opened.query(body, report=report)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
 
 
@@ -269,8 +259,8 @@ def verify(
     Example:
       viewkeeper verify shop --engine spark
     """
-    with viewkeeper.open(warehouse) as opened, progress_bar() as report:
-        verified = opened.verify(view, engine=engine, report=report)
+    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+        verified = opened.verify(view, report=report)
     print_verified(verified)
     wrong = [v.view for v in verified if not v.right]
     if wrong:
@@ -292,5 +282,16 @@ def _name(path: Path) -> str:
     return "<stdin>" if str(path) == "-" else str(path)
 
 
-def _unescaped(text: str | None) -> str | None:
-    return None if text is None else text.replace("\\t", "\t")
+def _pairs(what: list[str]) -> dict[str, Path]:
+    """The file for each relation."""
+    hint = "RELATION FILE"
+    if len(what) % 2:
+        raise typer.BadParameter(f"{what[-1]} has no file; give pairs: RELATION FILE", param_hint=hint)
+    found: dict[str, Path] = {}
+    for name, path in zip(what[::2], map(Path, what[1::2]), strict=True):
+        if name in found:
+            raise typer.BadParameter(f"{name} is named twice; load its files one after the other", param_hint=hint)
+        if not path.exists():
+            raise DataError(problem("BAD_FILE", file=path, why="there is no such file", hint="Check the name."))
+        found[name] = path
+    return found

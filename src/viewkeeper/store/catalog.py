@@ -92,9 +92,12 @@ class Catalog:
                 if exist_ok and is_warehouse(directory):  # somebody else was faster
                     return
                 _refuse_foreign_files(directory)
-                partial = directory / PARTIAL
-                _write_schema(partial)
-                partial.rename(directory / FILE)
+                _remove_partial(directory)
+                try:
+                    _write_schema(directory / PARTIAL)
+                    (directory / PARTIAL).rename(directory / FILE)
+                finally:
+                    _remove_partial(directory)
                 _make_durable(directory)
 
     @classmethod
@@ -254,8 +257,6 @@ def _connection(uri: str) -> sqlite3.Connection:
 
 
 def _write_schema(path: Path) -> None:
-    for leftover in path.parent.glob(f"{path.name}*"):
-        leftover.unlink()
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -267,6 +268,11 @@ def _write_schema(path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         connection.close()
+
+
+def _remove_partial(directory: Path) -> None:
+    for leftover in directory.glob(f"{PARTIAL}*"):
+        leftover.unlink()
 
 
 def _refuse_foreign_files(directory: Path) -> None:
