@@ -261,7 +261,9 @@ def _arithmetic() -> list[Case]:
         found.append(_binary("^", (type_, type_), type_, power, more=(*small, *negative)))
     found += [_binary(op, ("float", "float"), "float", f) for op, f in plain.items()]
     found.append(_binary("/", ("float", "float"), "float", float_divide))
-    roots = tuple((x, y) for x in (0.0, 2.0, 0.25, -8.0, 10.0) for y in (0.5, -1.0, 2.0, 3.0, -0.5, 308.0, 309.0, 1023.0, -1074.0))
+    roots = tuple(
+        (x, y) for x in (0.0, 2.0, 0.25, -8.0, 10.0) for y in (0.5, -1.0, 2.0, 3.0, -0.5, 308.0, 309.0, 1023.0, -1074.0)
+    )
     found.append(_binary("^", ("float", "float"), "float", float_power, more=roots))
     for type_ in ("number", "float", "decimal(18,2)", "decimal(18,0)", "decimal(18,18)"):
         found.append(Case("-a", (type_,), type_, lambda x: EXACT.minus(x) if isinstance(x, Decimal) else -x, "neg"))
@@ -298,10 +300,18 @@ def _chains() -> list[Case]:
         ]
     long = " * ".join("a" * 20)
     found.append(
-        Case(f"{long} - {long}", ("number",), "number", steps(lambda a: a**20, lambda a: (a, a), lambda a, b: a - b, type_="number"), "*")
+        Case(
+            f"{long} - {long}",
+            ("number",),
+            "number",
+            steps(lambda a: a**20, lambda a: (a, a), lambda a, b: a - b, type_="number"),
+            "*",
+        )
     )
     found.append(Case("-(a - b)", ("number",) * 2, "number", steps(lambda a, b: a - b, lambda a: -a, type_="number"), "neg"))
-    found.append(Case("(a + b) / 2", ("number",) * 2, "number", steps(lambda a, b: a + b, lambda a: divide(a, 2), type_="number"), "/"))
+    found.append(
+        Case("(a + b) / 2", ("number",) * 2, "number", steps(lambda a, b: a + b, lambda a: divide(a, 2), type_="number"), "/")
+    )
     return found
 
 
@@ -317,16 +327,22 @@ def _bits() -> list[Case]:
 def _text() -> list[Case]:
     places = (0, 1, 2, 3, 5, 300, -1, -5, HIGHEST, LOWEST, 2**32)
     pieces = tuple((s, i, n) for s in ("", "a", "abc", "a😀é日", "x" * 300) for i in places for n in places)
-    found = [
+    return [
         Case("cat(a, b)", ("symbol",) * 2, "symbol", lambda x, y: x + y, "cat"),
         Case("cat(a, b, c, a)", ("symbol",) * 3, "symbol", lambda x, y, z: x + y + z + x, "cat"),
         Case("strlen(a)", ("symbol",), "number", len, "strlen"),
         Case("ord(a)", ("symbol",), "number", identify, "ord"),
         Case("substr(a, b, c)", ("symbol", "number", "number"), "symbol", substr, "substr", more=pieces),
         Case("to_date(a)", ("symbol",), "date", text_to_date, "to_date", more=tuple((t,) for t in DATE_TEXTS)),
-        Case("to_timestamp(a)", ("symbol",), "timestamp", text_to_timestamp, "to_timestamp", more=tuple((t,) for t in TIMESTAMP_TEXTS)),
+        Case(
+            "to_timestamp(a)",
+            ("symbol",),
+            "timestamp",
+            text_to_timestamp,
+            "to_timestamp",
+            more=tuple((t,) for t in TIMESTAMP_TEXTS),
+        ),
     ]
-    return found
 
 
 def _truncated(value: float | Decimal) -> int:
@@ -357,7 +373,11 @@ EVERY_TYPE = (
 # Decimals that go into a column with fewer digits, or with more after the point.
 INTO_COLUMNS = [
     Case("a", (found,), column, lambda x: x, "+")
-    for found, column in (("decimal(18,2)", "decimal(6,2)"), ("decimal(6,2)", "decimal(8,4)"), ("decimal(18,2)", "decimal(18,4)"))
+    for found, column in (
+        ("decimal(18,2)", "decimal(6,2)"),
+        ("decimal(6,2)", "decimal(8,4)"),
+        ("decimal(18,2)", "decimal(18,4)"),
+    )
 ]
 ORDERED = tuple(type_ for type_ in EVERY_TYPE if type_ != "bool")
 

@@ -23,7 +23,11 @@ VALUES: dict[str, list[Value]] = {
     "symbol": ["", "a", "b", "ab", "é😀", "12"],
     "bool": [False, True],
     "date": [date(2024, 2, 29), date(1969, 12, 31), date(2000, 1, 1)],
-    "timestamp": [datetime(2024, 2, 29, 12, 30, 0, 250000, UTC), datetime(1970, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)],
+    "timestamp": [
+        datetime(2024, 2, 29, 12, 30, 0, 250000, UTC),
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(1, 1, 1, tzinfo=UTC),
+    ],
     "decimal(18,2)": [Decimal("0.00"), Decimal("1.50"), Decimal("-2.25"), Decimal("10.00")],
     "bytes": [b"", b"\x00", b"ab", b"\xff"],
 }
@@ -144,7 +148,9 @@ class _Generator:
             relation = self.declare(f"b{number}", 0)
             rows = self.rows(relation)
             told = {row for row in rows if self.chance(0.3)}
-            rules += [f"{relation.name}({', '.join(map(self.written, row, relation.columns))})." for row in sorted(told, key=repr)]
+            rules += [
+                f"{relation.name}({', '.join(map(self.written, row, relation.columns))})." for row in sorted(told, key=repr)
+            ]
             facts[relation.name] = rows - told
         for layer in range(1, self.random.randint(2, 5)):
             views = [self.declare(f"v{layer}{letter}", layer) for letter in "ab"[: self.random.choice([1, 1, 2])]]
@@ -154,7 +160,8 @@ class _Generator:
             if self.chance(0.1):
                 facts[views[0].name] = self.rows(views[0])
         declarations += [
-            f".decl {r.name}({', '.join(f'c{i}: {c.type}' + '?' * c.nullable for i, c in enumerate(r.columns))})" for r in self.relations
+            f".decl {r.name}({', '.join(f'c{i}: {c.type}' + '?' * c.nullable for i, c in enumerate(r.columns))})"
+            for r in self.relations
         ]
         return Generated(self.seed, tuple(declarations), tuple(rules), facts, self.risky)
 
@@ -361,7 +368,9 @@ class _Generator:
         symbols = [v for v in body.visible() if base(v.type) == "symbol"]
         if symbols and self.chance(0.6):
             text = self.term("symbol", body, 1)
-            first = self.random.choice(['match("[a-z]*"', 'match(".?"', 'contains("b"', f"contains({symbols[0].name}", 'contains(""'])
+            first = self.random.choice(
+                ['match("[a-z]*"', 'match(".?"', 'contains("b"', f"contains({symbols[0].name}", 'contains(""']
+            )
             body.literals.append(f"{negation}{first}, {text.text})")
             body.need(text)
             if symbols[0].name in first:
@@ -478,7 +487,9 @@ class _Generator:
             return makers[type_](body, depth)
         if type_ == "bool":
             return None
-        return self.apply(self.random.choice(["min({0}, {1})", "max({0}, {1})"]), self.term(type_, body, depth), self.term(type_, body, 0))
+        return self.apply(
+            self.random.choice(["min({0}, {1})", "max({0}, {1})"]), self.term(type_, body, depth), self.term(type_, body, 0)
+        )
 
     def apply(self, template: str, *arguments: Term) -> Term:
         texts = [f"({a.text})" if " " in a.text and "({" not in template else a.text for a in arguments]
@@ -516,7 +527,11 @@ class _Generator:
             case 3:
                 return self.apply("{0} * {1}", self.small(body, "number", depth), self.small(body, "number", depth))
             case 4:
-                return self.apply(self.random.choice(["{0} / {1}", "{0} % {1}"]), get(), self.guarded(body, self.term("number", body, 0), "!= 0"))
+                return self.apply(
+                    self.random.choice(["{0} / {1}", "{0} % {1}"]),
+                    get(),
+                    self.guarded(body, self.term("number", body, 0), "!= 0"),
+                )
             case 5:
                 return self.apply(self.random.choice(["{0} / 2", "{0} % 3", "{0} / -3"]), get())
             case 6:
@@ -554,7 +569,9 @@ class _Generator:
             case 1:
                 return self.apply("{0} * {1}", self.small(body, "unsigned", depth), self.small(body, "unsigned", depth))
             case 2:
-                return self.apply(self.random.choice(["{0} / 2u", "{0} % 3", "{0} bshr 1", "{0} bshru 1u", "{0} band 3"]), get())
+                return self.apply(
+                    self.random.choice(["{0} / 2u", "{0} % 3", "{0} bshr 1", "{0} bshru 1u", "{0} band 3"]), get()
+                )
             case 3:
                 left, right = self.term("unsigned", body, 0), self.term("unsigned", body, 0)
                 body.literals.append(f"{left.text} >= {right.text}")
@@ -600,7 +617,10 @@ class _Generator:
             case 0:
                 return self.apply("cat({0}, {1})", self.term("symbol", body, depth), self.term("symbol", body, 0))
             case 1:
-                return self.apply(f"substr({{0}}, {self.random.randint(0, 2)}, {self.random.randint(-1, 2)})", self.term("symbol", body, depth))
+                return self.apply(
+                    f"substr({{0}}, {self.random.randint(0, 2)}, {self.random.randint(-1, 2)})",
+                    self.term("symbol", body, depth),
+                )
             case _:
                 variables = body.visible()
                 type_ = base(self.random.choice(variables).type) if variables else "number"

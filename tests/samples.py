@@ -38,7 +38,20 @@ TIMESTAMPS = [
     datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(1582, 10, 10, 12, 0, 0, 1, UTC), datetime(1883, 11, 18, 12, tzinfo=UTC),
     datetime(2024, 3, 31, 2, 30, tzinfo=UTC), datetime(2024, 2, 29, 12, 30, 0, 250000, UTC), datetime(999, 6, 7, 8, 9, 10, 11, UTC),
 ]  # fmt: skip
-BYTES = [b"", b"\x00", b"\x00\x00", b"\x01", b"a", b"\x7f", b"\x80", b"\xff", b"\xff\x00", b"ab", b"\xc3\xa9", bytes(range(256))]
+BYTES = [
+    b"",
+    b"\x00",
+    b"\x00\x00",
+    b"\x01",
+    b"a",
+    b"\x7f",
+    b"\x80",
+    b"\xff",
+    b"\xff\x00",
+    b"ab",
+    b"\xc3\xa9",
+    bytes(range(256)),
+]
 BOOLS = [False, True]
 
 
