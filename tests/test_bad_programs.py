@@ -49,7 +49,7 @@ ELSEWHERE: dict[str, str] = {
     "JAVA_MISSING": "engines",
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",
-    "NOTHING_DEFINED": "nothing yet",
+    "NOTHING_DEFINED": "warehouse",
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
     "OVERFLOW": "engines",
@@ -58,6 +58,7 @@ ELSEWHERE: dict[str, str] = {
     "SOURCE_FAILED": "warehouse",
     "SPARK_MISSING": "engines",
     "UNKNOWN_ENGINE": "engines",
+    "UNREADABLE": "warehouse",
     "UNWRITABLE_FILE": "warehouse",
     "VERIFY_FAILED": "command line",
 }

@@ -197,6 +197,13 @@ def test_a_stored_definition_that_is_not_valid_any_more(graph: Warehouse) -> Non
         vk.open(graph.path)
 
 
+def test_a_warehouse_without_relations(shop: Warehouse) -> None:
+    for ask in (lambda: shop.query("a(x)"), lambda: shop.load("a", []), lambda: shop.show("a"), lambda: shop.verify("a")):
+        with refused("NOTHING_DEFINED"):
+            ask()
+    assert rows(shop, "x = 1 + 1") == [(2,)]
+
+
 # ---- views
 
 

@@ -111,7 +111,7 @@ class Warehouse:
         with self._changing() as change:
             program = change.program
             if name not in {t.name for t in program.types}:
-                _known(name, program)
+                self._known(name, program)
             dependents = _dependents(name, program)
             if dependents:
                 raise StoreError(problem("DROP_DEPENDENTS", relation=name, dependents=", ".join(dependents)))
@@ -142,7 +142,7 @@ class Warehouse:
         options = Options(delimiter, header)
         with self._changing() as change, self._rejects(sources, rejects) as found:
             for name in sources:
-                _known(name, change.program)
+                self._known(name, change.program)
                 if name in change.program.derived:
                     raise DataError(problem("BASE_CONFLICT", relation=name))
             choice = self._choose(engine, change, sources.values())
@@ -173,7 +173,7 @@ class Warehouse:
             from viewkeeper.engines.evaluator import evaluate
             from viewkeeper.program.arrow import to_real
 
-            program, relation = parse_query(text, state.program)
+            program, relation = self._asked(text, state.program)
             work = Work.of(program, {relation.name})
             with state.engine(self._choose(engine, state).engine, work) as runner:
                 evaluate(work.core, runner, report)
@@ -183,7 +183,7 @@ class Warehouse:
         """What is defined: relations, their kind, rows, and where they are kept."""
         with self._reading() as state:
             if relation is not None:
-                _known(relation, state.program)
+                self._known(relation, state.program)
             return [_shown(r, state) for r in state.program.relations if relation in (None, r.name)]
 
     def verify(self, view: str | None = None, engine: str | None = None, report: Report = silent) -> list[Verified]:
@@ -193,7 +193,7 @@ class Warehouse:
 
             program = state.program
             if view is not None:
-                _known(view, program)
+                self._known(view, program)
                 if view not in program.derived:
                     raise StoreError(problem("NOT_A_VIEW", relation=view))
             views = program.derived if view is None else {view}
@@ -261,6 +261,20 @@ class Warehouse:
         self._folded = (len(definitions), program)
         return program
 
+    def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
+        try:
+            return parse_query(text, program)
+        except ProgramError:
+            if program.relations:
+                raise
+            raise StoreError(problem("NOTHING_DEFINED", path=self.path)) from None
+
+    def _known(self, name: str, program: Program) -> None:
+        if not program.relations:
+            raise StoreError(problem("NOTHING_DEFINED", path=self.path))
+        if name not in program.by_name:
+            raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
+
     def _choose(self, engine: str | None, state: State, sources: Iterable[Any] = ()) -> Choice:
         rows = sum(kept.rows for kept in state.kept.values())
         files = [Path(source) for source in sources if isinstance(source, (str, Path))]
@@ -302,11 +316,6 @@ def _without(program: Program, name: str) -> Program:
         directives=tuple(d for d in program.directives if d.relation != name),
         rules=tuple(r for r in program.rules if r.head.relation != name),
     )
-
-
-def _known(name: str, program: Program) -> None:
-    if name not in program.by_name:
-        raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
 
 
 def _dependents(name: str, program: Program) -> list[str]:
