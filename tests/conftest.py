@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.interface import Engine
 from viewkeeper.language import parse
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
+from viewkeeper.program.ast import Program
 from viewkeeper.program.values import restore, store
 from viewkeeper.rewrite.passes import normalise
 
@@ -23,42 +24,42 @@ Rows = Mapping[str, set[tuple[object, ...]]]
 MakeEngine = Callable[[], Engine]
 
 
-def evaluate_text(text: str, facts: Rows, make_engine: MakeEngine) -> dict[str, set[tuple[object, ...]]]:
+def evaluate_text(text: str | Program, facts: Rows, make_engine: MakeEngine) -> dict[str, set[tuple[object, ...]]]:
     """All declared relations of the program after evaluation, as Python values."""
-    program = parse(text)
+    program = parse(text) if isinstance(text, str) else text
     core = normalise(program)
-    engine = make_engine()
+    runner = make_engine()
     try:
-        engine.prepare(core)
+        runner.prepare(core)
         for name, rows in facts.items():
             relation = program.relation(name)
             stored = [tuple(store(v, t) for v, t in zip(row, relation.types, strict=True)) or (1,) for row in rows]
-            engine.insert(name, [batch_of_rows(stored, relation)])
-        evaluate(core, engine)
+            runner.insert(name, [batch_of_rows(stored, relation)])
+        evaluate(core, runner)
         found: dict[str, set[tuple[object, ...]]] = {}
         for relation in program.relations:
             found[relation.name] = {
                 tuple(restore(v, t) for v, t in zip(row, relation.types, strict=True)) if relation.columns else ()
-                for batch in engine.read(relation)
+                for batch in runner.read(relation)
                 for row in rows_of_batch(batch, max(1, relation.arity))
             }
         return found
     finally:
-        engine.close()
+        runner.close()
 
 
 @pytest.fixture
-def embedded() -> Iterator[MakeEngine]:
+def embedded() -> MakeEngine:
     """Makes private embedded engines."""
-    yield EmbeddedEngine.private
+    return EmbeddedEngine.private
 
 
 @pytest.fixture(scope="session")
-def spark_session() -> Iterator[object]:
+def spark_session() -> object:
     """The one Spark session of the tests, as a caller would hand it in."""
     from viewkeeper.engines.session import local_session
 
-    yield local_session()
+    return local_session()
 
 
 @pytest.fixture

@@ -415,7 +415,7 @@ class _Generator:
     # ---- aggregates
 
     def aggregate_condition(self, body: _Body) -> None:
-        type_ = base(self.random.choice(["number", *self.types]))
+        type_ = base(self.random.choice(["number", "float", *self.types]))
         found = self.aggregate(body, type_)
         if found is None:
             return
