@@ -48,7 +48,7 @@ ENGINES = (
         places=("head", "constants", "equation", "comparison", "atom", "negation", "aggregate"),
         programs=300,
     ),
-    # Budget("spark", fixture="spark_engine", batch=40, values=60, failures=1, places=("head", "comparison"), programs=25),
+    Budget("spark", fixture="spark_engine", batch=40, values=60, failures=1, places=("head",), programs=20),
 )
 
 

@@ -522,3 +522,99 @@ def test_leftover_snapshots_are_removed(graph: Warehouse) -> None:
     graph.load("edge", [("s", "t")])
     assert not leftover.parent.exists()
     assert right(graph)
+
+
+# ---- the other engine
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A directory whose name means something in URLs and patterns."""
+    path = tmp_path / "a b [1] {x,y} 100%25 ü?*"
+    path.mkdir()
+    return path
+
+
+def test_every_type_on_spark(odd: Path, spark_session: Any) -> None:
+    """And on with the other engine, whichever wrote last."""
+    names = [
+        ".decl a?(x: number?, Y: symbol) .decl A?(x: number) A?(x) :- a?(x, _), x > 0.",
+        ".decl none() none() :- a?(_, _), false.",
+    ]
+    with vk.open(odd / "shop", spark=spark_session, create=True) as shop:
+        shop.define(TYPES, engine="spark")
+        commit = shop.load({"Every": ROWS, "flag": [()]}, engine="spark")
+        assert (commit.engine, commit.rows) == ("spark", {"Copy": 3, "Every": 3, "flag": 1, "raised": 1})
+        shop.define("\n".join(names), engine="spark")
+        shop.load("a?", [(1, "x"), (None, "y"), (2, "X")], engine="spark")
+        for engine in ("embedded", "spark"):
+            check_every_type(shop, engine)
+            assert right(shop, engine)
+            assert rows(shop, "A?(x)", engine) == [(1,), (2,)]
+            assert rows(shop, "none()", engine) == []
+        shop.load({"Every": [(7, *ROWS[1][1:])], "a?": [(3, "z")]}, engine="embedded")
+        assert rows(shop, "A?(x)", "spark") == [(1,), (2,), (3,)]
+        assert rows(shop, "Copy(n, _, _, _, _, _, _, _, _)", "spark") == [(None,), (-(2**63),), (0,), (7,)]
+        shop.load("a?", [(4, "z")], engine="spark")
+    with vk.open(odd / "shop", spark=spark_session) as shop:
+        assert rows(shop, "A?(x)") == [(1,), (2,), (3,), (4,)]
+        assert right(shop, "spark")
+        assert right(shop, "embedded")
+        shop.drop("A?")
+        shop.define(".decl other(x: number)")
+        assert "^a%3F" not in {path.name for path in (odd / "shop" / "snapshots").iterdir()}
+
+
+def test_views_that_stay_snapshots(tmp_path: Path, spark_session: Any) -> None:
+    with vk.open(tmp_path / "shop", spark=spark_session, create=True) as shop:
+        shop.hot_rows = 2
+        shop.define(REACH)
+        shop.load("edge", [("a", "b"), ("b", "c")], engine="spark")
+        places = {s.relation.name: s.place for s in shop.show()}
+        assert (places["edge"], places["reach"]) == ("catalog", "snapshot of commit 2")
+        assert rows(shop, "reach(x, y)", "embedded") == [("a", "b"), ("a", "c"), ("b", "c")]
+        assert right(shop, "embedded")
+        shop.load("edge", [("c", "d")], engine="embedded")
+        assert {s.relation.name: s.place for s in shop.show()}["reach"] == "catalog"
+        assert rows(shop, 'reach(x, "d")', "embedded") == [("a",), ("b",), ("c",)]
+        assert right(shop, "embedded")
+        shop.load("edge", [("d", "e")], engine="spark")
+        [snapshot] = (shop.path / "snapshots" / "reach").iterdir()
+        for part in snapshot.glob("*.parquet"):
+            part.write_bytes(b"garbage")
+        with refused("CATALOG_DAMAGED"):
+            shop.query("reach(x, y)", engine="embedded")
+
+
+def test_a_session_that_is_handed_in_stays_as_it_is(tmp_path: Path, spark_session: Any) -> None:
+    spark = spark_session.newSession()
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    spark.range(3).createOrReplaceTempView("edge")
+    before = {row.key: row.value for row in spark.sql("SET").collect()}
+    with vk.open(tmp_path / "shop", spark=spark, create=True) as shop:
+        shop.define(REACH + TYPES, engine="spark")
+        frame = spark.createDataFrame([("a", "b"), ("b", "c")], "from string, to string")
+        assert shop.load("edge", frame, engine="spark").inserted == {"edge": 2}
+        times = spark.sql("SELECT CAST(1 AS BIGINT) n, CAST(NULL AS BIGINT) u, 1.5D f, 's' s, true b, DATE'2024-02-29' d,"
+                          " TIMESTAMP'2024-02-29 09:00:00' t, CAST(1.5 AS DECIMAL(10, 1)) m, X'00' x")  # fmt: skip
+        shop.load("Every", times)
+        noon = datetime.datetime(2024, 2, 29, 0, tzinfo=UTC)
+        assert rows(shop, "Every(_, _, _, _, _, _, t, m, _)", "spark") == [(noon, Decimal("1.500"))]
+        answer = shop.query("reach(x, y)", engine="spark").to_spark(spark)
+        assert sorted(map(tuple, answer.collect())) == [("a", "b"), ("a", "c"), ("b", "c")]
+        assert right(shop, "spark")
+    assert {row.key: row.value for row in spark.sql("SET").collect()} == before
+    assert [view.name for view in spark.catalog.listTables()] == ["edge"]
+    assert spark.table("edge").count() == 3
+
+
+def test_a_failure_on_spark_changes_nothing(tmp_path: Path, spark_session: Any) -> None:
+    with vk.open(tmp_path / "shop", spark=spark_session, create=True, engine="spark") as shop:
+        shop.define(".decl a(x: number) .decl v(x: number) v(6 / x) :- a(x).")
+        shop.load("a", [1, 2])
+        with refused("DIVISION_BY_ZERO"):
+            shop.load("a", [3, 0])
+        assert rows(shop, "v(x)", "embedded") == [(3,), (6,)]
+        assert shop.load("a", [3], engine="embedded").number == 3
+        assert {path.parent.name for path in (shop.path / "snapshots").glob("*/*")} <= {"v"}

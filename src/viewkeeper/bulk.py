@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from viewkeeper.engines.session import path_to_read
 from viewkeeper.engines.spark_functions import spark_errors
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.types import Kind
@@ -75,12 +76,12 @@ def _readable(source: Path, form: Format) -> bool:
 
 def _write(session: SparkSession, rows: DataFrame, existing: Path | None, target: Path) -> None:
     if existing is not None:
-        rows = rows.unionByName(session.read.parquet(str(existing)))
-    rows.distinct().write.mode("overwrite").option("compression", "zstd").parquet(str(target))
+        rows = rows.unionByName(session.read.parquet(path_to_read(existing)))
+    rows.distinct().write.mode("overwrite").option("compression", "zstd").parquet(str(target.absolute()))
 
 
 def _plain(session: SparkSession, source: Path, form: Format, header: bool, names: list[str]) -> DataFrame:
-    lines = session.read.option("lineSep", "\n").text(str(source))
+    lines = session.read.option("lineSep", "\n").text(path_to_read(source))
     delimiter = form.delimiter.replace("\\", "\\\\").replace("'", "\\'")
     fields = lines.selectExpr(rf"split(regexp_replace(value, r'\r\z', ''), '\\Q{delimiter}\\E', -1) AS f")
     found = fields.selectExpr(
@@ -105,7 +106,7 @@ def _quoted(session: SparkSession, source: Path, form: Format, header: bool, nam
         columnNameOfCorruptRecord=_CORRUPT, enforceSchema="true", ignoreLeadingWhiteSpace="false",
         ignoreTrailingWhiteSpace="false", maxCharsPerColumn="-1",
     )  # fmt: skip
-    frame = reader.csv(str(source))
+    frame = reader.csv(path_to_read(source))
     # Spark reads an empty field as NULL.
     return frame.selectExpr(*(f"coalesce({name}, '') AS {name}" for name in names), f"`{_CORRUPT}` IS NOT NULL AS `{_CORRUPT}`")
 

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from viewkeeper.errors import EngineError, Problem, problem
@@ -133,3 +134,12 @@ def our_session(given: SparkSession | str | None) -> SparkSession:
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+def path_to_read(path: Path) -> str:
+    """A path as Spark reads it: it takes some characters for patterns, and its working directory is not ours.
+
+    >>> path_to_read(Path("/data/a[1].csv"))
+    '/data/a\\\\[1\\\\].csv'
+    """
+    return re.sub(r"([\\*?{}\[\]])", r"\\\1", str(path.absolute()))

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.session import path_to_read
 from viewkeeper.engines.spark_dialect import STORAGE, SparkDialect
 from viewkeeper.engines.spark_functions import register, spark_errors, used_in
 from viewkeeper.engines.sql import Compiler, Reading, Statement
@@ -98,7 +99,8 @@ class SparkEngine:
 
     def attach(self, declared: Relation, path: Path, count: int) -> None:
         """Takes a relation's rows from a snapshot, where they are distinct."""
-        frame = self.session.read.parquet(str(path)).selectExpr(*_stored_columns(declared))
+        read = self._guarded(declared.name, lambda: self.session.read.parquet(path_to_read(path)))
+        frame = read.selectExpr(*_stored_columns(declared))
         self._rows[declared.name] = _Rows(frame, count)
         self._show(declared.name)
 
@@ -106,7 +108,7 @@ class SparkEngine:
         """A relation's rows as a snapshot."""
         frame = self._rows[declared.name].frame.selectExpr(*_real_columns(declared))
         writer = frame.write.mode("overwrite").option("compression", "zstd")
-        self._guarded(declared.name, lambda: writer.parquet(str(path)))
+        self._guarded(declared.name, lambda: writer.parquet(str(path.absolute())))
 
     def count(self, relation: str) -> int:
         rows = self._rows[relation]
@@ -130,7 +132,7 @@ class SparkEngine:
             self._directory = Path(tempfile.mkdtemp(prefix="viewkeeper-"))
         path = self._directory / f"{len(list(self._directory.iterdir()))}.parquet"
         pq.write_table(table, path, row_group_size=max(1, table.num_rows // 4))
-        return self.session.read.parquet(str(path))
+        return self.session.read.parquet(path_to_read(path))
 
     def _empty(self, relation: Relation) -> DataFrame:
         types = [STORAGE.get(c.type.kind, "BIGINT") for c in relation.columns] or ["BIGINT"]
