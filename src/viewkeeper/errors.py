@@ -114,6 +114,10 @@ class EngineError(ViewkeeperError):
     """An engine cannot be started or failed."""
 
 
+class InterruptedLate(KeyboardInterrupt):
+    """Ctrl-C that came when the change was made already."""
+
+
 def problem(code: str, span: Span | None = None, /, **parameters: Any) -> Problem:
     """A problem by its code; the code must be in ``conditions.toml``."""
     assert code in conditions(), f"unknown condition {code}"

@@ -112,7 +112,7 @@ class Warehouse:
             program = change.program
             if name not in {t.name for t in program.types}:
                 self._known(name, program)
-            dependents = _dependents(name, program)
+            dependents = dependents_of(name, program)
             if dependents:
                 raise StoreError(problem("DROP_DEPENDENTS", relation=name, dependents=", ".join(dependents)))
             change.catalog.add_definition(change.commit, Definition("drop", name, ""))
@@ -257,7 +257,7 @@ class Warehouse:
         if len(definitions) < count:
             count, program = 0, Program()
         for definition in definitions[count:]:
-            program = _folded(program, definition, self.path)
+            program = fold(program, definition, self.path)
         self._folded = (len(definitions), program)
         return program
 
@@ -291,39 +291,6 @@ class Warehouse:
             yield found
         finally:
             found.discard()
-
-
-# ---- definitions
-
-
-def _folded(program: Program, definition: Definition, path: Path) -> Program:
-    if definition.kind == "drop":
-        return _without(program, definition.name)
-    try:
-        return parse(definition.text, definition.name, program)
-    except ProgramError as error:
-        why = f"what {definition.name} defined is not valid any more: {error.problems[0].message}"
-        raise StoreError(problem("CATALOG_DAMAGED", path=path, why=why)) from error
-
-
-def _without(program: Program, name: str) -> Program:
-    """Without the relation, or if there is none of that name without the type."""
-    if name not in program.by_name:
-        return replace(program, types=tuple(t for t in program.types if t.name != name))
-    return replace(
-        program,
-        relations=tuple(r for r in program.relations if r.name != name),
-        directives=tuple(d for d in program.directives if d.relation != name),
-        rules=tuple(r for r in program.rules if r.head.relation != name),
-    )
-
-
-def _dependents(name: str, program: Program) -> list[str]:
-    """What would miss the relation, or if there is none of that name the type."""
-    if name in program.by_name:
-        return sorted(other for other, reads in dependencies(program).items() if name in reads and other != name)
-    relations = [r.name for r in program.relations if name in (type_.name for type_ in r.types)]
-    return sorted(relations + [t.name for t in program.types if name in t.parts])
 
 
 def _refuse_views_with_rows(program: Program, change: Change) -> None:

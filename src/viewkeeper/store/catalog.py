@@ -11,7 +11,6 @@ Relations themselves are tables without a ``$`` in front. Everything a commit ch
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sqlite3
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from viewkeeper.errors import EngineError, StoreError, ViewkeeperError, problem
+from viewkeeper.errors import InterruptedLate, StoreError, ViewkeeperError, problem
+from viewkeeper.store.failures import UNWRITABLE, result_code, translated
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
@@ -137,12 +137,18 @@ class Catalog:
         """All or nothing; durable when it ends."""
         with translated(self.directory):
             self.connection.execute("BEGIN IMMEDIATE")
+            ending = False
             try:
                 yield
+                ending = True
                 self.connection.execute("COMMIT")
+                self._shorten_log()
+            except KeyboardInterrupt:
+                if ending and not self.connection.in_transaction:
+                    raise InterruptedLate from None
+                raise
             finally:
                 self._roll_back()
-            self._shorten_log()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -237,7 +243,7 @@ def _connect(path: Path, writable: bool) -> tuple[sqlite3.Connection, bool, _Sta
         return _connection(uri), writable, None
     except sqlite3.OperationalError as error:
         # Readers of a WAL database share a file. A directory that cannot be written has no room for it.
-        if writable or stamp[-1] or _primary(error) not in _UNWRITABLE:
+        if writable or stamp[-1] or result_code(error) not in UNWRITABLE:
             raise
     return _connection(f"{uri}&immutable=1"), writable, stamp
 
@@ -290,54 +296,3 @@ def _make_durable(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-# ---- failures
-
-_UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
-
-
-@contextmanager
-def translated(directory: Path, reading: bool = False) -> Iterator[None]:
-    """SQLite's and the system's failures as errors of ours."""
-    forbidden = "UNREADABLE" if reading else "READ_ONLY"
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if _primary(error) == sqlite3.SQLITE_INTERRUPT:
-            raise KeyboardInterrupt from None
-        told = _told(error, directory, forbidden)
-        if told is None:
-            raise
-        raise told from error
-    except ConnectionError:
-        raise
-    except OSError as error:
-        code = "DISK_FULL" if error.errno in _FULL else forbidden if error.errno in _FORBIDDEN else "DISK_FAILED"
-        raise StoreError(problem(code, path=error.filename or directory, why=error.strerror or str(error))) from error
-
-
-def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> ViewkeeperError | None:
-    primary, text = _primary(error), str(error)
-    if primary == sqlite3.SQLITE_FULL:
-        return StoreError(problem("DISK_FULL", path=directory))
-    if primary == sqlite3.SQLITE_IOERR:
-        return StoreError(problem("DISK_FAILED", path=directory, why=f"{text} ({error.sqlite_errorname})"))
-    if primary in _UNWRITABLE:
-        return StoreError(problem(forbidden, path=directory, why=text))
-    if primary in _BUSY:
-        return StoreError(problem("LOCKED", path=directory, holder="another program"))
-    if primary in _DAMAGED or text.startswith(("no such table", "no such column", "Could not decode")):
-        return StoreError(problem("CATALOG_DAMAGED", path=directory, why=text))
-    if isinstance(error, sqlite3.OperationalError):
-        return EngineError(problem("ENGINE_FAILED", engine="embedded", why=text))
-    return None
-
-
-def _primary(error: sqlite3.Error) -> int:
-    """SQLite's result code without the detail; 0 for what Python's module itself complains about."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,59 @@
+"""What SQLite and the system complain about, as errors of ours."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from viewkeeper.errors import EngineError, StoreError, ViewkeeperError, problem
+
+UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+
+
+@contextmanager
+def translated(directory: Path, reading: bool = False) -> Iterator[None]:
+    """Failures of SQLite and of the system become errors of ours; ``reading``: nothing was to be written."""
+    forbidden = "UNREADABLE" if reading else "READ_ONLY"
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if result_code(error) == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from None
+        told = _told(error, directory, forbidden)
+        if told is None:
+            raise
+        raise told from error
+    except ConnectionError:
+        raise
+    except OSError as error:
+        code = "DISK_FULL" if error.errno in _FULL else forbidden if error.errno in _FORBIDDEN else "DISK_FAILED"
+        raise StoreError(problem(code, path=error.filename or directory, why=error.strerror or str(error))) from error
+
+
+def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> ViewkeeperError | None:
+    primary, text = result_code(error), str(error)
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreError(problem("DISK_FULL", path=directory))
+    if primary == sqlite3.SQLITE_IOERR:
+        return StoreError(problem("DISK_FAILED", path=directory, why=f"{text} ({error.sqlite_errorname})"))
+    if primary in UNWRITABLE:
+        return StoreError(problem(forbidden, path=directory, why=text))
+    if primary in _BUSY:
+        return StoreError(problem("LOCKED", path=directory, holder="another program"))
+    if primary in _DAMAGED or text.startswith(("no such table", "no such column", "Could not decode")):
+        return StoreError(problem("CATALOG_DAMAGED", path=directory, why=text))
+    if isinstance(error, sqlite3.OperationalError):
+        return EngineError(problem("ENGINE_FAILED", engine="embedded", why=text))
+    return None
+
+
+def result_code(error: sqlite3.Error) -> int:
+    """SQLite's result code without the detail; 0 for what Python's module itself complains about."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
