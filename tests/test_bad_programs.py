@@ -46,6 +46,7 @@ ELSEWHERE: dict[str, str] = {
     "ENGINE_FAILED": "engines",
     "INTERNAL": "command line",
     "INTERRUPTED": "command line",
+    "INTERRUPTED_LATE": "command line",
     "JAVA_MISSING": "engines",
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",

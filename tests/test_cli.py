@@ -347,6 +347,26 @@ def test_ctrl_c_ends_a_load(tmp_path: Path, view: str) -> None:
         assert [s.rows for s in shop.show()] == [0, 0]
 
 
+@pytest.mark.parametrize(("statement", "late"), [("BEGIN IMMEDIATE", False), ("COMMIT", True)])
+def test_ctrl_c_says_truly_whether_something_was_changed(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, late: bool
+) -> None:
+    class Interrupted(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+            done = super().execute(sql, *parameters)
+            if sql == statement:
+                raise KeyboardInterrupt
+            return done
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Interrupted))
+    done = viewkeeper("load", shop, "edge", written(tmp_path / "e.facts", "x\ty\n"))
+    monkeypatch.undo()
+    told = "interrupted, but the change was made already\n" if late else "interrupted; nothing was changed\n"
+    assert (done.code, done.out, done.err) == (130, "", told)
+    assert viewkeeper("query", shop, 'reach("x", "y")').out == ("yes\n" if late else "no\n")
+
+
 # ---- progress
 
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine
-from viewkeeper.errors import DataError, ProgramError, StoreError, closest, problem
+from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query
 from viewkeeper.outcomes import Commit, Loading, Shown, Verified, silent
 from viewkeeper.program.ast import Program, Relation
@@ -60,7 +61,7 @@ class Warehouse:
         self._closed = self._changed = False
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
-        self._folded: tuple[int, Program] = (0, Program())
+        self._definitions = Definitions(self.path)
         with self._reading():
             pass
 
@@ -74,8 +75,9 @@ class Warehouse:
         for catalog in self._idle.pop(os.getpid(), []):
             catalog.close()
         if self._changed:
-            self._changed = False
-            Catalog.fold_log(self.path)
+            with _late():
+                self._changed = False
+                Catalog.fold_log(self.path)
 
     def __enter__(self) -> Warehouse:
         return self
@@ -237,7 +239,10 @@ class Warehouse:
                     remove_leftovers(self.path, kept.values())
                     yield Change(self.path, catalog, program, kept, self._spark, catalog.last_commit() + 1, self.hot_rows)
                 self._changed = True
-            finally:
+            except BaseException:
+                catalog.close()
+                raise
+            with _late():
                 catalog.close()
 
     def _refuse_closed(self) -> None:
@@ -245,21 +250,10 @@ class Warehouse:
             raise StoreError(problem("CLOSED", path=self.path))
 
     def _contents(self, catalog: Catalog) -> tuple[Program, dict[str, Kept]]:
-        program, kept = self._program(catalog), catalog.relations()
+        program, kept = self._definitions.program(catalog), catalog.relations()
         if program.by_name.keys() != kept.keys():
             raise StoreError(problem("CATALOG_DAMAGED", path=self.path, why="its relations are not those that are defined"))
         return program, kept
-
-    def _program(self, catalog: Catalog) -> Program:
-        """What the catalog's definitions amount to; folded anew only when there are more of them."""
-        definitions = catalog.definitions()
-        count, program = self._folded
-        if len(definitions) < count:
-            count, program = 0, Program()
-        for definition in definitions[count:]:
-            program = fold(program, definition, self.path)
-        self._folded = (len(definitions), program)
-        return program
 
     def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
         try:
@@ -304,6 +298,15 @@ def _refuse_views_with_rows(program: Program, change: Change) -> None:
             raise StoreError(
                 problem("DATA_CONFLICT", why=why, hint="Give the view another name and a rule that reads this one.")
             )
+
+
+@contextmanager
+def _late() -> Iterator[None]:
+    """Ctrl-C from here on comes when the change is made."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InterruptedLate from None
 
 
 # ---- showing and comparing

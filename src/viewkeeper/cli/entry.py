@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from viewkeeper.errors import ViewkeeperError, problem
+from viewkeeper.errors import InterruptedLate, ViewkeeperError, problem
 
 
 def main() -> None:
@@ -35,6 +35,8 @@ def told() -> Iterator[None]:
         sys.stdout.flush()
     except ViewkeeperError as error:
         _stop(error.render(), 1)
+    except InterruptedLate:
+        _stop(problem("INTERRUPTED_LATE").message, 130)
     except KeyboardInterrupt:
         _stop(problem("INTERRUPTED").message, 130)
     except BrokenPipeError:  # whoever read our output has seen enough
