@@ -120,6 +120,25 @@ def test_another_program_holds_the_database(path: Path, monkeypatch: pytest.Monk
         assert shop.load("a", [2]).number == 3
 
 
+def test_readers_and_a_writer_do_not_disturb_each_other(path: Path) -> None:
+    """Also not while the one opens or closes the warehouse that the others have just closed or opened."""
+
+    def read() -> None:
+        rows = 0
+        while rows < 40:
+            with vk.open(path) as shop:
+                [(rows, derived)] = shop.query("n = count : { a(_) }, m = count : { b(_) }")
+                assert rows == derived
+
+    def write() -> None:
+        for number in range(2, 41):
+            with vk.open(path) as shop:
+                shop.load("a", [number])
+
+    for pid in [fork(read), fork(read), fork(write)]:
+        assert ended(pid) == 0
+
+
 def test_two_processes_create_one_warehouse(tmp_path: Path) -> None:
     def work() -> None:
         try:

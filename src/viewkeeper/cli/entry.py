@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from viewkeeper.errors import InterruptedLate, ViewkeeperError, problem
 
 def main() -> None:
     """The entry point."""
+    if not os.environ.get("VIEWKEEPER_DEBUG") and not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())  # what libraries log about Ctrl-C is not for users
     try:
         with told():
             for stream in (sys.stdout, sys.stderr):
