@@ -350,6 +350,14 @@ def test_bad_rows_of_a_load_that_fails_otherwise_are_not_kept(shop: Warehouse, t
     assert not list((shop.path / "rejects").glob("*"))
 
 
+def test_bad_rows_are_not_kept_if_a_view_fails(shop: Warehouse) -> None:
+    shop.define(".decl v(x: number?) v(6 / n) :- maybe(n).")
+    with pytest.raises(vk.EvaluationError):
+        shop.load("maybe", [1, "two", 0], skip_bad=True)
+    assert not list((shop.path / "rejects").glob("*"))
+    assert shop.load("maybe", [1, "two", 3], skip_bad=True).rejected == 1
+
+
 def test_bytes_that_are_no_text(shop: Warehouse, tmp_path: Path) -> None:
     content = b"good\nb\xc3\xa4d\nb\xffd\n\xc3\nnul\x00\n\xed\xa0\x80\n"
     commit = shop.load("word", written(tmp_path / "w.facts", content), skip_bad=True)

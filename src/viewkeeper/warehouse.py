@@ -143,28 +143,19 @@ class Warehouse:
         sources = dict(relation) if isinstance(relation, Mapping) else {relation: source}
         options = Options(delimiter, header)
         with self._changing() as change, self._rejects(sources, rejects) as found:
-            for name in sources:
-                self._known(name, change.program)
-                if name in change.program.derived:
-                    raise DataError(problem("BASE_CONFLICT", relation=name))
+            relations = [self._base(name, change.program) for name in sources]
             choice = self._choose(engine, change, sources.values())
             readings = {name: Reading(name, found) for name in sources}
-            inserted = {
-                name: change.load(change.program.relation(name), given, options, readings[name], choice, report)
-                for name, given in sources.items()
-            }
-            file = found.keep()
+            inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice, report) for r in relations}
             if found.rows and not skip_bad:
-                raise bad_rows(", ".join(sources), found, sum(r.rows for r in readings.values()), file)
+                raise bad_rows(", ".join(sources), found, sum(r.rows for r in readings.values()), found.keep())
             changed = {name for name, rows in inserted.items() if rows}
             views = change.above(changed)
             change.recompute(views, choice, report)
-            commit = (
-                change.log("load", choice, changed, views, inserted)
-                if changed
-                else Commit(None, choice.engine, "every row is there already", inserted=inserted)
-            )
-            return replace(commit, rejected=found.rows, rejects=tuple(found.first), rejects_file=file)
+            commit = Commit(None, choice.engine, "every row is there already", inserted=inserted)
+            if changed:
+                commit = change.log("load", choice, changed, views, inserted)
+            return replace(commit, rejected=found.rows, rejects=tuple(found.first), rejects_file=found.keep())
 
     # ---- asking
 
@@ -212,7 +203,10 @@ class Warehouse:
         """The last commit, whatever is changed meanwhile."""
         self._refuse_closed()
         idle = self._idle.setdefault(os.getpid(), [])
-        catalog = idle.pop() if idle else Catalog.open(self.path, writable=False)
+        try:
+            catalog = idle.pop()
+        except IndexError:
+            catalog = Catalog.open(self.path, writable=False)
         try:
             with catalog.snapshot():
                 yield State(self.path, catalog, *self._contents(catalog), self._spark)
@@ -268,6 +262,12 @@ class Warehouse:
             raise StoreError(problem("NOTHING_DEFINED", path=self.path))
         if name not in program.by_name:
             raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
+
+    def _base(self, name: str, program: Program) -> Relation:
+        self._known(name, program)
+        if name in program.derived:
+            raise DataError(problem("BASE_CONFLICT", relation=name))
+        return program.relation(name)
 
     def _choose(self, engine: str | None, state: State, sources: Iterable[Any] = ()) -> Choice:
         rows = sum(kept.rows for kept in state.kept.values())

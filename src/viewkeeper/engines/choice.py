@@ -43,7 +43,7 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
     elif rows >= SPARK_ROWS:
         why = f"{rows:,} rows, Spark from {SPARK_ROWS:,} on"
     if why is None:
-        return Choice("embedded", f"{rows:,} rows, embedded below {SPARK_ROWS:,}")
+        return Choice("embedded", f"{rows:,} {'row' if rows == 1 else 'rows'}, embedded below {SPARK_ROWS:,}")
     from viewkeeper.engines.session import spark_problem
 
     missing = None if spark_given else spark_problem()
