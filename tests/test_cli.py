@@ -347,6 +347,15 @@ def test_ctrl_c_ends_a_load(tmp_path: Path, view: str) -> None:
         assert [s.rows for s in shop.show()] == [0, 0]
 
 
+def test_ctrl_c_before_the_command_starts(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.core.TyperGroup.parse_args", interrupt)
+    done = viewkeeper("show", shop)
+    assert (done.code, done.err) == (130, "interrupted; nothing was changed\n")
+
+
 @pytest.mark.parametrize(("statement", "late"), [("BEGIN IMMEDIATE", False), ("COMMIT", True)])
 def test_ctrl_c_says_truly_whether_something_was_changed(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, late: bool

@@ -22,6 +22,10 @@ from viewkeeper.errors import DataError, StoreError, problem
 class Commands(TyperGroup):
     """Tells errors before Typer does: it would be silent about Ctrl-C."""
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with told():
+            return super().make_context(*arguments, **more)
+
     def invoke(self, ctx: Any) -> Any:
         with told():
             return super().invoke(ctx)
