@@ -54,6 +54,32 @@ PROGRAMS = {
         v1a(1, 0). v1a(3, 2).
         h(x, x, r) :- r = max date("2024-02-29") : { sum x : { 2 = y } >= z, v1a(x, z) }.
     """,
+    "alternatives in an aggregate that bind different variables": """
+        .decl q(x: number, y: number)
+        .decl r(x: number, y: number?)
+        .decl h(how: symbol, n: number)
+        q(1, 5). q(2, 5). q(3, 6). r(1, 5). r(2, 5). r(3, null).
+        h("wildcards", n) :- n = sum y : { q(_, y) ; r(_, y) }.
+        h("other variables", n) :- n = count : { q(x, y) ; r(_, x) }.
+        h("some unbound", n) :- n = count : { q(x, _), (q(x, y), y > 5 ; x = 2 ; r(x, y)) }.
+        h("the same", n) :- n = count : { q(x, y) ; r(x, y) }.
+    """,
+    "an aggregate in an aggregate of NULL": """
+        .decl q(x: number, y: number?)
+        .decl h(x: number, n: number)
+        q(1, null). q(2, 5). q(2, null).
+        h(x, n) :- n = sum y + count : { q(_, _) } : { q(x, y) }.
+    """,
+    "a grouping rule the other way round": """
+        .decl q(x: number, y: number)
+        .decl h(x: number, n: number)
+        q(1, 5). q(2, 5). q(2, 6).
+        h(x, n) :- sum y : { q(x, y) } = n.
+    """,
+    "not true": """
+        .decl h(n: number)
+        h(1) :- !true. h(2) :- !false. h(3) :- (!true ; true).
+    """,
     "a guard that could overflow": """
         .decl b0(c0: number, c1: number?)
         .decl v(c0: number)

@@ -216,7 +216,9 @@ class _Generator:
                     arguments.append(self.random.choice(fitting).name)
                 else:
                     arguments.append(self.constant(column.type))
-            return f"{head.name}({', '.join(arguments)}) :- result = {found.text}."
+            sides = ["result", found.text]
+            self.random.shuffle(sides)
+            return f"{head.name}({', '.join(arguments)}) :- {sides[0]} = {sides[1]}."
         return self.rule(head, recursive=False)
 
     def head(self, head: Relation, body: _Body) -> str:
@@ -402,14 +404,16 @@ class _Generator:
             body.literals.append(f"({' ; '.join(alternatives)})")
             return
         alternatives = []
-        before = {name: v.nullable for name, v in body.variables.items()}
+        before = {name: (v.type, v.nullable) for name, v in body.variables.items()}
         for _ in range(2):
             alternative = _Body(body.layer, body.outer, dict(body.variables), [], body.recursive)
-            for _ in range(self.random.choice([1, 1, 2])):
+            if self.chance(0.5):
+                self.atom(alternative, self.pick(lambda r: r.layer < body.layer))
+            for _ in range(self.random.choice([1, 1, 2]) - bool(alternative.literals)):
                 self.random.choice([self.comparison, self.comparison, self.negation, self.test])(alternative)
             alternatives.append(", ".join(alternative.literals) or "true")
-        for name, nullable in before.items():
-            body.variables[name].nullable = nullable  # only one of the alternatives may have excluded NULL
+        for name, (type_, nullable) in before.items():  # only one of the alternatives may have narrowed it
+            body.variables[name].type, body.variables[name].nullable = type_, nullable
         body.literals.append(f"({' ; '.join(alternatives)})")
 
     # ---- aggregates

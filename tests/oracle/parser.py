@@ -177,7 +177,7 @@ class Parser(Tokens):
             if self.peek() in COMPARISONS:
                 return [[Compare(self.next(), left, self.term())]]
             if isinstance(left, Const) and left.family == "bool":
-                return [[Truth(left.text == "true")]]
+                return [[Truth((left.text == "true") != negated)]]
             raise ParseError(f"expected a comparison, found {self.peek()!r} (token {self.pos})")
         except ParseError:
             if self.tokens[start] != ("op", "("):

@@ -78,8 +78,10 @@ class Clauses:
         span = span_of(node)
         match node.data:
             case "comparison":
-                left, operator, right = node.children
-                return (Comparison(str(operator), self._term(left), self._term(right), span),)
+                left, operator, right = self._term(node.children[0]), str(node.children[1]), self._term(node.children[2])
+                if operator == "=" and isinstance(left, Aggregate) and isinstance(right, Variable):
+                    left, right = right, left  # count : { … } = n is n = count : { … }
+                return (Comparison(operator, left, right, span),)
             case "negation":
                 return (self._negation(node),)
             case "parentheses":

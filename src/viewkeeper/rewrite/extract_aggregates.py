@@ -24,7 +24,7 @@ relations can be stratified.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -55,8 +55,8 @@ from viewkeeper.program.check import bound_inside
 from viewkeeper.program.functions import DEFAULTED, aggregate_type
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
-from viewkeeper.program.types import Kind, Type
-from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate
+from viewkeeper.program.types import NUMBER, Kind, Type
+from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate, may_be_null
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards
 
@@ -152,19 +152,17 @@ class _Extraction:
         aggregate = self._flat(stem, aggregate, shared)
         types = self.typer.body_types(aggregate.body)
         columns = [Column(name, types[name]) for name in shared]
-        found = self._result_type(aggregate, types)
+        found = self._result_type(aggregate)
         columns.append(Column(result.name, replace(found, name=found.name or name)))
         table = self._declare(stem, columns)
         self.rules.append(Rule(_atom(table, [*shared, result.name]), (Comparison("=", result, aggregate),)))
         return table
 
-    def _result_type(self, aggregate: Aggregate, types: dict[str, Type]) -> Type:
+    def _result_type(self, aggregate: Aggregate) -> Type:
         if aggregate.target is None:
             found = aggregate_type("count", None)
         else:
-            probe = Comparison("=", Variable("target of the aggregate"), aggregate.target)
-            target = self.typer.body_types((*aggregate.body, probe))["target of the aggregate"]
-            found = aggregate_type(aggregate.operation, target)
+            found = aggregate_type(aggregate.operation, self._target_type(aggregate.target, aggregate.body))
         assert found is not None
         return found
 
@@ -177,21 +175,53 @@ class _Extraction:
         return replace(rule, body=(replace(rule.body[0], right=flat),))
 
     def _flat(self, stem: str, aggregate: Aggregate, shared: Iterable[str]) -> Aggregate:
-        """The aggregate over a conjunction without further aggregates, in its target neither."""
+        """The aggregate over a conjunction without further aggregates, in its target neither.
+
+            s = sum y : { q(_, y) ; r(x, y) }
+
+        becomes
+
+            s = sum y : { p_over1(any1, y, x, branch1) }
+            p_over1(any1, y, null, 0) :- q(any1, y).
+            p_over1(null, y, x, 1) :- r(x, y).
+
+        Every assignment counts once, and every _ is a variable. Alternatives that bind the same variables may give the same assignment,
+        those that do not are different branches.
+        """
         nested = aggregate.target is not None and any(aggregates_of(aggregate.target))
-        if nested:
-            assert aggregate.target is not None
-            value = Variable(Names(inner_variables(aggregate)).fresh("value"))
-            aggregate = replace(aggregate, target=value, body=(*aggregate.body, Comparison("=", value, aggregate.target)))
         if not nested and not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in aggregate.body):
             return aggregate
-        # Every _ counts as a variable of its own.
-        body = name_wildcards(aggregate.body, Names(inner_variables(aggregate)))
-        alternatives = body_alternatives(body)
-        bound = [bound_variables(a, set(), scope_variables(a) | set(shared)) for a in alternatives]
-        columns = [name for name in all_variables(body) if all(name in b for b in bound)]
-        table = self._define(f"{stem}_over", columns, alternatives)
-        return replace(aggregate, body=(_atom(table, columns),))
+        names = Names(inner_variables(aggregate))
+        body = name_wildcards(aggregate.body, names)
+        bodies = body_alternatives(body)
+        bound = [frozenset(bound_variables(a, set(), scope_variables(a) | set(shared))) for a in bodies]
+        branches = list(dict.fromkeys(bound))
+        types = [self.typer.body_types(a) for a in bodies]
+        variables = [name for name in all_variables(body) if any(name in b for b in bound)]
+        columns = [
+            Column(name, _common([t[name] if name in b else None for t, b in zip(types, bound, strict=True)]))
+            for name in variables
+        ]
+        heads: list[list[Term]] = [
+            [Variable(column.name) if column.name in b else Constant(None, column.type) for column in columns] for b in bound
+        ]
+        if len(branches) > 1:
+            columns.append(Column(names.fresh("branch"), NUMBER))
+            heads = [[*head, Constant(branches.index(b), NUMBER)] for head, b in zip(heads, bound, strict=True)]
+        if nested:
+            assert aggregate.target is not None
+            columns.append(Column(names.fresh("value"), self._target_type(aggregate.target, bodies[0])))
+            heads = [[*head, aggregate.target] for head in heads]
+            aggregate = replace(aggregate, target=Variable(columns[-1].name))
+        table = self._declare(f"{stem}_over", columns)
+        for head, alternative in zip(heads, bodies, strict=True):
+            self.rules += self.rule(Rule(Atom(table.name, tuple(head)), alternative))
+        return replace(aggregate, body=(_atom(table, [column.name for column in columns]),))
+
+    def _target_type(self, target: Term, body: tuple[Literal, ...]) -> Type:
+        probe = Variable("target of the aggregate")
+        types = self.typer.body_types((*body, Comparison("=", probe, target)))
+        return types[probe.name].optional(may_be_null(target, self.typer.body_types(body)))
 
     # ---- new relations
 
@@ -212,10 +242,11 @@ class _Extraction:
         return table
 
 
-def _common(types: list[Type]) -> Type:
-    """The type of a variable that alternatives bind: its name where they agree on one."""
-    named = types[0] if all(t.name == types[0].name for t in types) else types[0].base
-    return named.optional(any(t.nullable for t in types))
+def _common(types: Sequence[Type | None]) -> Type:
+    """The type of a variable that alternatives bind: its name where they agree on one, NULL where one does not bind it."""
+    known = [t for t in types if t is not None]
+    named = known[0] if all(t.name == known[0].name for t in known) else known[0].base
+    return named.optional(len(known) < len(types) or any(t.nullable for t in known))
 
 
 def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, Variable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from viewkeeper.program.ast import Atom, Comparison, Literal, Negation, Term, Test, Variable, Wildcard
+from viewkeeper.program.ast import Atom, Comparison, Either, Literal, Negation, Term, Test, Variable, Wildcard
 from viewkeeper.rewrite.fresh import Names
 
 
@@ -26,6 +26,8 @@ def name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, ..
     """The body with a variable for every ``_`` of its atoms."""
 
     def named(literal: Literal) -> Literal:
+        if isinstance(literal, Either):
+            return replace(literal, alternatives=tuple(tuple(map(named, alternative)) for alternative in literal.alternatives))
         if not isinstance(literal, Atom):
             return literal
         return map_terms(literal, lambda term: Variable(names.fresh("any")) if isinstance(term, Wildcard) else term)
