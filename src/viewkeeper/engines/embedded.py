@@ -16,13 +16,13 @@ import pyarrow as pa
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
-from viewkeeper.engines.scalar import SCALARS, Failure, evaluation_error, finite, float_sum, numbers_json, strict
+from viewkeeper.engines.scalar import SCALARS, ExactSum, Failure, evaluation_error, finite, float_sum, numbers_json, strict
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
-from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.ast import Column, Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.types import Kind
+from viewkeeper.program.types import Kind, Type
 
 T = TypeVar("T")
 BATCH = 50_000
@@ -71,18 +71,13 @@ class EmbeddedEngine:
         self._compiler = Compiler(self._relations, Hierarchy.of(core.types), self.dialect)
         self._statements.clear()
 
-    def create_table(self, relation: Relation) -> None:
-        """The relation's table, if it is not there yet."""
+    def create_table(self, relation: Relation, more: Sequence[str] = ()) -> None:
+        """The relation's table, if it is not there yet; ``more``: columns that are not part of a row's identity."""
         name = self.dialect.identifier
-        columns = [
-            f"{name(sql_name(c.name))} {STORAGE.get(c.type.kind, 'INTEGER')}{'' if c.type.nullable else ' NOT NULL'}"
-            for c in relation.columns
-        ] or ["present INTEGER NOT NULL"]
+        columns = [column_definition(c) for c in relation.columns] or ["present INTEGER NOT NULL"]
+        columns += [f"{name(column)} INTEGER NOT NULL" for column in more]
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
-        unique = [
-            f"ifnull({name(sql_name(c.name))}, {_absent(c.type.kind)})" if c.type.nullable else name(sql_name(c.name))
-            for c in relation.columns
-        ] or ["present"]
+        unique = [identity(name(sql_name(c.name)), c.type) for c in relation.columns] or ["present"]
         where = self.dialect.where(relation.name)
         self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) STRICT")
         self._execute(
@@ -121,7 +116,8 @@ class EmbeddedEngine:
     def read(self, relation: Relation, ordered: bool = False) -> Iterator[pa.RecordBatch]:
         order = ", ".join(str(i + 1) for i in range(relation.arity))
         by = f" ORDER BY {order}" if ordered and order else ""
-        cursor = self._execute(f"SELECT * FROM {self.dialect.table(relation.name)}{by}")
+        columns = ", ".join(self.dialect.identifier(sql_name(c.name)) for c in relation.columns) or "present"
+        cursor = self._execute(f"SELECT {columns} FROM {self.dialect.table(relation.name)}{by}")
         while rows := self._guard(lambda: cursor.fetchmany(BATCH)):
             yield batch_of_rows(rows, relation)
 
@@ -157,7 +153,7 @@ class EmbeddedEngine:
             sizes = {name: self.count(name) for name in self._relations}
             statement = self._compiler.rule(derivation.rule, derivation.delta, sizes)
             for access in statement.accesses:
-                self._index(access)
+                self.index(access, self._relations[access.relation])
             self._statements[derivation] = statement
         parameters: dict[str, Any] = dict(statement.parameters)
         if derivation.delta is not None:
@@ -177,9 +173,8 @@ class EmbeddedEngine:
         [[top]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
         return int(top)
 
-    def _index(self, access: Access) -> None:
+    def index(self, access: Access, relation: Relation) -> None:
         """An index that starts with the columns bound, unless the unique one does."""
-        relation = self._relations[access.relation]
         if relation.name in self.stored and not self.may_change:
             return
         nullable = any(column.type.nullable for column in relation.columns)
@@ -206,6 +201,7 @@ class EmbeddedEngine:
             self.connection.create_function("vk_range", arity, self._failing(numbers_json), deterministic=True)
         for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):
             self.connection.create_aggregate(name, 1, self._collector(finish))
+        self.connection.create_aggregate("vk_exact_sum", 2, ExactSum)  # type: ignore[arg-type]
         self.connection.set_progress_handler(self._look_for_interrupt, _CHECK_EVERY)
 
     def _failing(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,6 +234,10 @@ class EmbeddedEngine:
         # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".
         return 0
 
+    def run(self, sql: str, parameters: Mapping[str, Any], relation: str | None = None) -> sqlite3.Cursor:
+        """Executes a statement; what fails in it is told as a failure of the relation."""
+        return self._guard(lambda: self.connection.execute(sql, parameters), relation)
+
     def _execute(self, sql: str) -> sqlite3.Cursor:
         return self._guard(lambda: self.connection.execute(sql))
 
@@ -261,6 +261,14 @@ def _float_mean(values: list[float]) -> float:
     return finite(float_sum(values) / len(values))
 
 
-def _absent(kind: Kind) -> str:
-    """A value that no row can have in a column of the kind: one of another storage class."""
-    return "''" if kind is Kind.BYTES else "x''"
+def column_definition(column: Column) -> str:
+    name = sql_name(column.name).replace('"', '""')
+    return f'"{name}" {STORAGE.get(column.type.kind, "INTEGER")}{"" if column.type.nullable else " NOT NULL"}'
+
+
+def identity(column: str, type_: Type) -> str:
+    """What two rows that are the same have in common in a column: NULL becomes a value of another storage class."""
+    if not type_.nullable:
+        return column
+    other = "''" if type_.kind is Kind.BYTES else "x''"
+    return f"ifnull({column}, {other})"

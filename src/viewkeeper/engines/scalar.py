@@ -236,6 +236,40 @@ to_float = parsing("to_float", parse_float)
 to_date = parsing("to_date", parse_date)
 to_timestamp = parsing("to_timestamp", parse_timestamp)
 
+# ---- exact sums of floats: whole multiples of the smallest float, as hexadecimal text
+
+_SMALLEST = 1074  # binary places
+
+
+class ExactSum:
+    """Adds up floats, each taken so many times."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def step(self, value: float | None, times: int, /) -> None:
+        if value is not None:
+            numerator, denominator = value.as_integer_ratio()
+            self.total += times * (numerator << _SMALLEST) // denominator
+
+    def finalize(self) -> str:
+        return f"{self.total:x}"
+
+
+def exact_add(left: str, right: str) -> str:
+    return f"{int(left, 16) + int(right, 16):x}"
+
+
+def exact_value(total: str, divisor: int) -> float | None:
+    """The sum, rounded once, divided; None if nothing was added up to divide."""
+    if not divisor:
+        return None
+    try:
+        return finite((int(total, 16) / (1 << _SMALLEST)) / divisor)
+    except OverflowError:
+        raise Failure("OVERFLOW") from None
+
+
 # Name in SQL → function and number of arguments (-1: any), for the embedded engine.
 SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_divide": (divide, 2),
@@ -272,5 +306,7 @@ SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_bytes_to_string": (bytes.hex, 1),
     "vk_sum_parts": (lambda high, low: fit_number((high << 32) + low), 2),
     "vk_mean_parts": (lambda high, low, divisor: mean((high << 32) + low, divisor), 3),
+    "vk_exact_add": (exact_add, 2),
+    "vk_exact_value": (exact_value, 2),
     "vk_fail": (fail, 1),
 }

@@ -90,7 +90,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def source(self, relation: Relation, reading: Reading, alias: str) -> tuple[str, list[str]]:
-        """The FROM item of an atom, and conditions that go with it."""
+        """The FROM item of an atom (none if it is a row of a query around this one), and conditions that go with it."""
 
     @abstractmethod
     def parameter(self, name: str, type_: Type) -> str: ...
@@ -124,14 +124,16 @@ class Compiler:
     hierarchy: Hierarchy
     dialect: Dialect
 
-    def rule(self, rule: Rule, delta: int | None = None, sizes: Mapping[str, int] | None = None) -> Statement:
-        """The rule, with the literal at position ``delta`` reading only the newest rows."""
+    def rule(
+        self, rule: Rule, delta: int | None = None, sizes: Mapping[str, int] | None = None, first: int | None = None
+    ) -> Statement:
+        """The rule, with the literal at position ``delta`` reading only the newest rows. The join starts there, or at ``first``."""
         typer = Typer(dict(self.relations), self.hierarchy)
         _, types = typer.rule(rule)
         grouped = grouping_aggregate(rule)
         body = rule.body if grouped is None else grouped.body
         results = rule.head.arguments if grouped is None or grouped.target is None else (*rule.head.arguments, grouped.target)
-        compilation = _Body(self, typer, body, results, types, sizes or {}, delta)
+        compilation = _Body(self, typer, body, results, types, sizes or {}, delta, first)
         if grouped is None:
             heads = [compilation.root(compilation.term(a)) for a in rule.head.arguments]
             sql = f"SELECT {_named(heads)}{compilation.tail()}"
@@ -175,6 +177,7 @@ class _Body:
     types: dict[str, Type]
     sizes: Mapping[str, int]
     delta: int | None
+    first: int | None
     bindings: dict[str, Expression] = field(default_factory=dict)
     parameters: dict[str, Stored] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
@@ -187,7 +190,7 @@ class _Body:
         if not any(isinstance(literal, Atom) for literal in self.body):
             order: list[int] = []
         else:
-            order = join_order(self.body, self.delta, self.sizes)
+            order = join_order(self.body, self.delta if self.first is None else self.first, self.sizes)
         self.accesses = accesses(self.body, order)
         late = [late for number, position in enumerate(order) for late in self._atom(position, f"t{number}")]
         equations = self._equations()
@@ -201,7 +204,8 @@ class _Body:
         self.conditions += [condition.sql for condition in negations if not condition.risk]
 
     def tail(self) -> str:
-        text = f" FROM {' CROSS JOIN '.join(self.sources)}" if self.sources else ""
+        sources = [source for source in self.sources if source]
+        text = f" FROM {' CROSS JOIN '.join(sources)}" if sources else ""
         where = self.joins + self.conditions
         if not where:
             return text

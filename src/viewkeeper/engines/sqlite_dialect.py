@@ -106,7 +106,7 @@ class SqliteDialect(Dialect):
         if kind is Kind.FLOAT:
             return sql
         if kind is Kind.DECIMAL:
-            return _fit_digits(sql, MAX_PRECISION)
+            return fit_digits(sql, MAX_PRECISION)
         if len(sql) > _SHORT:
             return f"vk_whole({sql})"
         return f"CASE typeof({sql}) WHEN 'real' THEN vk_fail('OVERFLOW') ELSE {sql} END"
@@ -124,7 +124,7 @@ class SqliteDialect(Dialect):
             case "to_number" | "to_unsigned" | "to_float":
                 return _CONVERSIONS.get((function, kind), "{0}").format(*sql, scale=scale)
             case "fit_digits":
-                return _fit_digits(sql[0], result.precision)
+                return fit_digits(sql[0], result.precision)
         if kind is Kind.FLOAT and function in _FLOAT_CALLS:
             return f"{_FLOAT_CALLS[function]}({', '.join(sql)})"
         if kind is Kind.UNSIGNED and function in ("-", "bnot"):
@@ -151,7 +151,7 @@ class SqliteDialect(Dialect):
                 return f"coalesce(vk_float_sum({sql}), 0.0)"
             case "sum":
                 total = f"coalesce(vk_sum_parts({high}, {low}), 0)"
-                return _fit_digits(total, MAX_PRECISION) if kind is Kind.DECIMAL else total
+                return fit_digits(total, MAX_PRECISION) if kind is Kind.DECIMAL else total
             case "mean" if kind is Kind.FLOAT:
                 return f"vk_float_mean({sql})"
             case "mean":
@@ -162,7 +162,7 @@ class SqliteDialect(Dialect):
         return f"json_each(vk_range({', '.join(arguments)})) AS {alias}", f"{alias}.value"
 
 
-def _fit_digits(sql: str, precision: int) -> str:
+def fit_digits(sql: str, precision: int) -> str:
     if len(sql) > _SHORT:
         return f"vk_fit_digits({sql}, {precision})"
     most = 10**precision - 1

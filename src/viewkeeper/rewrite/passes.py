@@ -8,6 +8,8 @@ from viewkeeper.program.ast import Program
 from viewkeeper.rewrite.expand_alternatives import expand_alternatives
 from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
+from viewkeeper.rewrite.isolate_aggregates import isolate_aggregates
+from viewkeeper.rewrite.project_negations import project_negations
 from viewkeeper.rewrite.split_deep_terms import split_deep_terms
 from viewkeeper.rewrite.type_terms import type_terms
 
@@ -19,6 +21,12 @@ Pass = Callable[[Program], Program]
 # - aggregates stand only in grouping rules `head :- r = sum y : { conjunction }`, not nested;
 # - no term is too deep for an engine.
 NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, extract_aggregates, split_deep_terms)
+
+
+# A core program becomes one whose views can be kept from changes:
+# - each grouping rule has a relation of its own, and min and max read a single atom;
+# - no negation has a `_`.
+MAINTAINABLE: tuple[Pass, ...] = (isolate_aggregates, project_negations)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:

@@ -1,0 +1,309 @@
+"""Recursive views: each row with its rank.
+
+Rows go in the order of their ranks. Those that lost a derivation are asked for a proof of lower ranks; who has none, for one of the same
+rank, which raises its own a little; who has neither goes, and asks those that may depend on it, all of higher rank. What went for
+want of lower ranks only comes back in the end, together with what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+from viewkeeper.engines.keep.keeper import Signs, Stored
+from viewkeeper.engines.keep.tables import Select, Tables
+from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
+from viewkeeper.program.plan import ID, NEW, RANK, SUSPENDED, Group, Recomputed, Recursive
+from viewkeeper.program.types import NUMBER
+
+Round = Callable[[int, int], None]
+
+
+class _Member(Stored):
+    """One relation of the recursion."""
+
+    def __init__(self, tables: Tables, relation: Relation) -> None:
+        super().__init__(tables, relation, RANK)
+        tables.declare(relation, "ranked")
+        tables.declare(relation, "found")
+        self.low = self.high = 0
+
+    def derive(self, select: Select, **more: Any) -> int:
+        """Adds what a rule derives."""
+        sql = f'INSERT INTO {self.table} ({self.columns}, "{RANK}") {_ended(select.sql)} ON CONFLICT DO NOTHING'
+        return self.tables.run(sql, {**select.parameters, **more}, self.relation.name).rowcount
+
+
+class _Fixpoint:
+    """Members of a recursion, and their computation from what they hold and what their rules add."""
+
+    def __init__(self, tables: Tables, step: Recursive | Recomputed) -> None:
+        self.relations, self.tables = step.relations, tables
+        self.members = {relation.name: _Member(tables, relation) for relation in step.relations}
+        self._rules, self._deltas = step.rules, step.deltas
+        self.round: Round = lambda iteration, rows: None
+
+    def create(self) -> None:
+        for member in self.members.values():
+            member.create()
+
+    def empty(self) -> None:
+        for member in self.members.values():
+            member.empty()
+
+    def fill(self) -> None:
+        self.start()
+        for name, member in self.members.items():
+            for rule in self._rules[name]:
+                member.derive(self.tables.select(rule))
+        self.repeat()
+
+    def start(self) -> None:
+        """From here on new rows are counted as new."""
+        for member in self.members.values():
+            member.low = self.tables.top(member.relation)
+
+    @cached_property
+    def deltas(self) -> dict[str, list[tuple[Select, _Member]]]:
+        return {
+            name: [(self.tables.select(rule, place), self._read(rule, place)) for rule, place in self._deltas[name]]
+            for name in self.members
+        }
+
+    def _read(self, rule: Rule, place: int) -> _Member:
+        literal = rule.body[place]
+        assert isinstance(literal, Atom)
+        return self.members[literal.relation.removesuffix("$ranked")]
+
+    def repeat(self) -> None:
+        """Derives what follows from the rows that are new since the start, and from those in turn."""
+        iteration = rows = 0
+        members = list(self.members.values())
+        for member in members:
+            member.high = self.tables.top(member.relation)
+        while any(member.high > member.low for member in members):
+            for name, member in self.members.items():
+                for select, read in self.deltas[name]:
+                    if read.high > read.low:
+                        rows += member.derive(select, delta_low=read.low, delta_high=read.high)
+            for member in members:
+                member.low, member.high = member.high, self.tables.top(member.relation)
+            iteration += 1
+            self.round(iteration, rows)
+
+
+class RenewingKeeper(_Fixpoint):
+    """A recursion that is computed anew."""
+
+    def __init__(self, tables: Tables, step: Recomputed) -> None:
+        super().__init__(tables, step)
+        self.step = step
+
+    def prepare(self) -> None:
+        pass
+
+    def notice(self, group: Group, signs: Signs) -> None:
+        pass
+
+    def settle(self) -> None:
+        renew(self.tables, self, self.members.values())
+
+
+def renew(tables: Tables, keeper: Any, stored: Iterable[Stored]) -> None:
+    """Computes what a keeper keeps anew, and notes the difference."""
+    held = list(stored)
+    for one in held:
+        old = tables.temporary(
+            Relation(f"{one.relation.name}$old", tables.relations[f"{one.relation.name}$change"].columns[:-2]), unique=True
+        )
+        tables.used(old)
+        tables.run(f"INSERT INTO {old} SELECT {one.columns} FROM {one.table}")
+    keeper.empty()
+    keeper.fill()
+    for one in held:
+        old = tables.table(f"{one.relation.name}$old")
+        for left, right, sign in ((old, one.table, -1), (one.table, old, 1)):
+            one.note(
+                f"SELECT {one.of('a')}, {sign} FROM {left} AS a WHERE NOT EXISTS (SELECT 1 FROM {right} AS b WHERE {one.same('b', 'a')})"
+            )
+
+
+class _Asking(_Member):
+    """A member that is maintained: with tables of rows in doubt."""
+
+    def __init__(self, tables: Tables, relation: Relation) -> None:
+        super().__init__(tables, relation)
+        number = [Column(name, NUMBER) for name in (ID, RANK)]
+        name = relation.name
+        tables.declare(relation, "asked")
+        tables.declare(relation, "hit")
+        self.doubt = tables.temporary(Relation(f"{name}$doubt", tuple(number)), key=ID)
+        self.suspect = tables.temporary(Relation(f"{name}$suspect", (number[0],)), key=ID)
+        self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
+        self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
+        self.any_gone = False
+
+    def doubted(self, select: Select) -> int:
+        """Puts in doubt what a rule hits."""
+        self.tables.used(self.doubt)
+        width = len(self.tables.columns(self.relation))
+        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self.tables.columns(self.relation)))
+        sql = (
+            f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
+            f" (SELECT {renamed}, c{width} AS old, c{width + 1} AS new FROM ({select.sql})) AS b"
+            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b.old AND h."{RANK}" <= b.new'
+            f' AND h."{RANK}" < {SUSPENDED}'
+        )
+        return self.tables.run(sql, select.parameters, self.relation.name).rowcount
+
+    def lowest(self) -> int | None:
+        [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
+        return None if rank is None else int(rank)
+
+
+class RecursionKeeper(_Fixpoint):
+    def __init__(self, tables: Tables, step: Recursive) -> None:
+        super().__init__(tables, step)
+        self.step = step
+        self.members: dict[str, _Asking] = {relation.name: _Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
+        self._noticed: dict[Group, Signs] = {}
+        self._hits: dict[tuple[Group, str], list[Select]] = {}
+        self._found: dict[tuple[Group, str], list[Select]] = {}
+
+    def prepare(self) -> None:
+        for name in self.members:
+            for group in self.step.hits:
+                self._hit(group, name)
+                self._finding(group, name)
+        _ = self.deltas, self._lost, self._questions
+
+    def _hit(self, group: Group, name: str) -> list[Select]:
+        if (group, name) not in self._hits:
+            self._hits[group, name] = [self.tables.select(rule) for rule in self.step.hits[group][name]]
+        return self._hits[group, name]
+
+    def _finding(self, group: Group, name: str) -> list[Select]:
+        if (group, name) not in self._found:
+            self._found[group, name] = [self.tables.select(rule) for rule in self.step.found[group][name]]
+        return self._found[group, name]
+
+    @cached_property
+    def _lost(self) -> dict[str, list[Select]]:
+        return {name: [self.tables.select(rule) for rule in self.step.lost[name]] for name in self.members}
+
+    @cached_property
+    def _questions(self) -> dict[str, tuple[str, str, list[str], dict[str, Any]]]:
+        """For each member: find suspects, tell how they are lost, prove what went again; and the values in all these."""
+        found = {}
+        for name, member in self.members.items():
+            parameters: dict[str, Any] = {}
+
+            def proofs(rules: tuple[Rule, ...], prefix: str, values: dict[str, Any] = parameters) -> list[str]:
+                selects = [self.tables.select(rule, prefix=f"{prefix}{i}") for i, rule in enumerate(rules)]
+                for select in selects:
+                    values |= select.parameters
+                return [_ended(select.sql) for select in selects]
+
+            lower, same = proofs(self.step.proofs[name], "a"), proofs(self.step.raised[name], "b")
+            none = " AND ".join(f"NOT EXISTS ({sql})" for sql in lower)
+            suspects = (
+                f"INSERT INTO {member.suspect} SELECT t0.rowid FROM {member.doubt} AS d CROSS JOIN {member.table} AS t0"
+                f' ON t0.rowid = d."{ID}" WHERE d."{RANK}" = :level AND {none}'
+            )
+            some = " OR ".join(f"EXISTS ({sql})" for sql in same)
+            losses = (
+                f"INSERT INTO {member.lost} SELECT t0.rowid, :level, CASE WHEN {some} THEN :level + 1 ELSE {SUSPENDED} END"
+                f' FROM {member.suspect} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
+            )
+            again = [
+                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q.r FROM (SELECT t0.*,'
+                f" (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS r FROM {member.gone} AS t0) AS q"
+                " WHERE q.r IS NOT NULL ON CONFLICT DO NOTHING"
+                for sql in proofs(self.step.again[name], "e")
+            ]
+            found[name] = suspects, losses, again, parameters
+        return found
+
+    # ---- a change
+
+    def notice(self, group: Group, signs: Signs) -> None:
+        self._noticed[group] = signs
+        for name, member in self.members.items():
+            for select in self._hit(group, name):
+                if _concerned(select.rule, signs):
+                    member.doubted(select)
+
+    def settle(self) -> None:
+        while (level := self._lowest()) is not None:
+            self._decide(level)
+        self._return()
+        self._noticed.clear()
+
+    def _lowest(self) -> int | None:
+        ranks = [rank for member in self.members.values() if (rank := member.lowest()) is not None]
+        return min(ranks, default=None)
+
+    def _decide(self, level: int) -> None:
+        """Who of a rank stays, who rises, and who goes."""
+        members, run = list(self.members.items()), self.tables.run
+        for name, member in members:
+            suspects, _, _, values = self._questions[name]
+            member.suspects = run(suspects, {**values, "level": level}, name).rowcount  # type: ignore[attr-defined]
+            run(f'DELETE FROM {member.doubt} WHERE "{RANK}" = :level', {"level": level})
+        hit = [(name, member) for name, member in members if member.suspects]  # type: ignore[attr-defined]
+        for _, member in hit:
+            ids = f'SELECT "{ID}" FROM {member.suspect}'
+            run(f'UPDATE {member.table} SET "{RANK}" = {SUSPENDED} WHERE rowid IN ({ids})')
+        for name, _ in hit:
+            _, losses, _, values = self._questions[name]
+            run(losses, {**values, "level": level}, name)
+        if hit:
+            for name, member in members:
+                for select in self._lost[name]:
+                    member.doubted(select)
+        for _, member in hit:
+            going = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" = {SUSPENDED}'
+            rising = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" < {SUSPENDED}'
+            run(f'UPDATE {member.table} SET "{RANK}" = :level + 1 WHERE rowid IN ({rising})', {"level": level})
+            run(f"INSERT INTO {member.gone} SELECT {member.columns} FROM {member.table} WHERE rowid IN ({going})")
+            self.tables.used(member.gone)
+            member.any_gone |= run(f"DELETE FROM {member.table} WHERE rowid IN ({going})").rowcount > 0
+            run(f"DELETE FROM {member.suspect}")
+            run(f"DELETE FROM {member.lost}")
+
+    def _return(self) -> None:
+        """What went and can be proved all the same comes back, what is new comes, and then what follows from both."""
+        self.start()
+        starts = {name: member.low for name, member in self.members.items()}
+        for name, member in self.members.items():
+            if member.any_gone:
+                _, _, again, values = self._questions[name]
+                for sql in again:
+                    self.tables.run(sql, values, name)
+            for group, signs in self._noticed.items():
+                for select in self._finding(group, name):
+                    if _concerned(select.rule, signs):
+                        member.derive(select)
+        self.repeat()
+        for name, member in self.members.items():
+            absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
+            member.note(
+                f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}", {"low": starts[name]}
+            )
+            if member.any_gone:
+                present = f"EXISTS (SELECT 1 FROM {member.table} AS h WHERE {member.same('h', 'g')})"
+                member.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")
+            member.any_gone = False
+
+
+def _concerned(rule: Rule, signs: Signs) -> bool:
+    """Are there rows of the kind that the rule starts from?"""
+    literal = rule.body[0]
+    assert isinstance(literal, Atom) and isinstance(literal.arguments[-2], Constant)
+    return literal.arguments[-2].value in signs.get(literal.relation.removesuffix("$change"), ())
+
+
+def _ended(sql: str) -> str:
+    """SQLite wants a WHERE where a FROM is missing, and reads ON as part of a join without one."""
+    return sql if " WHERE " in sql else f"{sql} WHERE TRUE"

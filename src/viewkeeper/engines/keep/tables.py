@@ -1,0 +1,193 @@
+"""The tables of a plan in SQLite, and its rules as statements.
+
+Stored relations are in the main database: the columns of the relation, and behind them what its keeper needs ($n, $rank).
+Relations beside them (``program.plan``) are temporary tables, or the stored one seen with all its columns.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viewkeeper.engines.embedded import EmbeddedEngine, column_definition, identity
+from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.order import Access
+from viewkeeper.engines.sql import Compiler, Reading
+from viewkeeper.engines.sqlite_dialect import SqliteDialect
+from viewkeeper.program.ast import Column, Relation, Rule
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.plan import ID, OPPOSITE, PRESENT, RANK, SIGN, Plan, beside
+
+
+@dataclass(frozen=True)
+class Select:
+    """A rule as a SELECT, or what of it is not the row it is asked for."""
+
+    sql: str
+    parameters: Mapping[str, Any]
+    rule: Rule
+
+
+class PlanDialect(SqliteDialect):
+    """Knows which table a relation beside a stored one is."""
+
+    def table(self, relation: str) -> str:
+        name, _, what = relation.partition("$")
+        return (
+            super().table(name)
+            if what == "ranked"
+            else f"temp.{self.identifier(sql_name(relation))}"
+            if what
+            else super().table(name)
+        )
+
+    def state(self, relation: str) -> str:
+        """The table of what is stored for the groups of an aggregate."""
+        return f"$state of {sql_name(relation)}"
+
+    def source(self, relation: Relation, reading: Reading, alias: str) -> tuple[str, list[str]]:
+        return ("", []) if relation.name.endswith("$asked") else super().source(relation, reading, alias)
+
+    def column(self, alias: str, relation: Relation, position: int) -> str:
+        name = relation.columns[position].name
+        if name == ID and relation.name.endswith("$ranked"):
+            return f"{alias}.rowid"
+        if name == RANK and relation.name.endswith("$asked"):
+            return ":level"  # all rows asked about have the same rank
+        if name == PRESENT:
+            return f"{alias}.present"
+        return super().column(alias, relation, position)
+
+
+@dataclass
+class Tables:
+    """What all keepers of a plan share."""
+
+    engine: EmbeddedEngine
+    plan: Plan
+
+    def __post_init__(self) -> None:
+        self.dialect = PlanDialect(self.engine.dialect.where)
+        self.relations: dict[str, Relation] = dict(self.plan.core.by_name)
+        self.compiler = Compiler(self.relations, Hierarchy.of(self.plan.core.types), self.dialect)
+        self._dirty: set[str] = set()
+
+    # ---- names
+
+    def table(self, relation: Relation | str) -> str:
+        return self.dialect.table(relation if isinstance(relation, str) else relation.name)
+
+    def columns(self, relation: Relation, alias: str = "") -> list[str]:
+        names = [self.name(c.name) for c in relation.columns] or ["present"]
+        return [f"{alias}.{name}" if alias else name for name in names]
+
+    def name(self, column: str) -> str:
+        return "present" if column == PRESENT else self.dialect.identifier(sql_name(column))
+
+    def same(self, left: str, right: str, columns: Sequence[Column]) -> str:
+        """The condition that two rows agree in these columns; NULL equals NULL."""
+        pairs = [(f"{left}.{self.name(c.name)}", f"{right}.{self.name(c.name)}", c.type) for c in columns]
+        return " AND ".join(f"{identity(a, t)} = {identity(b, t)}" for a, b, t in pairs) or "TRUE"
+
+    def identities(self, columns: Sequence[Column]) -> list[str]:
+        return [identity(self.name(c.name), c.type) for c in columns]
+
+    # ---- temporary tables
+
+    def declare(self, relation: Relation, what: str) -> Relation:
+        """A relation beside a stored one, known to the compiler."""
+        found = beside(relation, what)
+        self.relations[found.name] = found
+        return found
+
+    def temporary(self, relation: Relation, unique: bool = False, key: str | None = None) -> str:
+        """A temporary table; ``key``: the column that is its row number."""
+        self.relations[relation.name] = relation
+        columns = []
+        for column in relation.columns:
+            definition = "present INTEGER NOT NULL" if column.name == PRESENT else column_definition(column)
+            if column.name == OPPOSITE:
+                definition = f'"{OPPOSITE}" INTEGER GENERATED ALWAYS AS (-"{SIGN}")'
+            columns.append(definition + (" PRIMARY KEY" if column.name == key else ""))
+        table = self.table(relation)
+        self.engine.run(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT", {})
+        if unique:
+            name = self.dialect.identifier(f"rows of {sql_name(relation.name)}")
+            bare = self.dialect.identifier(sql_name(relation.name))
+            listed = ", ".join(self.identities(relation.columns))
+            self.engine.run(f"CREATE UNIQUE INDEX IF NOT EXISTS temp.{name} ON {bare} ({listed})", {})
+        return table
+
+    def used(self, *tables: str) -> None:
+        """These temporary tables have rows, to be cleared when the change is done."""
+        self._dirty.update(tables)
+
+    def clear(self) -> None:
+        for table in self._dirty:
+            self.engine.connection.execute(f"DELETE FROM {table}")
+        self._dirty.clear()
+
+    # ---- statements
+
+    def run(self, sql: str, parameters: Mapping[str, Any] | None = None, relation: str | None = None) -> sqlite3.Cursor:
+        return self.engine.run(sql, parameters or {}, relation)
+
+    def select(self, rule: Rule, delta: int | None = None, prefix: str = "") -> Select:
+        """A rule of the plan, joined in the order of its bindings, with the indexes it needs."""
+        first = 0 if delta is None and rule.body and "$" in _relation_of(rule.body[0]) else None
+        if first == 0 and _relation_of(rule.body[0]).endswith("$ranked"):
+            first = None
+        statement = self.compiler.rule(rule, delta, _Sizes(self), first)
+        for access in statement.accesses:
+            self.index(access)
+        sql, parameters = statement.sql, dict(statement.parameters)
+        if prefix:
+            sql = re.sub(r":(p\d+)\b", rf":{prefix}\1", sql)
+            parameters = {f"{prefix}{name}": value for name, value in parameters.items()}
+        return Select(sql, parameters, rule)
+
+    def index(self, access: Access) -> None:
+        """An index for a search of a stored relation."""
+        name, _, what = access.relation.partition("$")
+        relation = self.relations[name]
+        columns = tuple(i for i in access.columns if i < relation.arity)
+        searched_by_id = what == "ranked" and len(relation.columns or (1,)) + 1 in access.columns
+        if what in ("", "ranked") and columns and not searched_by_id:
+            self.engine.index(Access(name, columns), relation)
+
+    def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
+        """An index on just these columns, in this order."""
+        columns = [sql_name(relation.columns[i].name) for i in places]
+        name = self.dialect.identifier
+        index = name(f"{sql_name(relation.name)} in order of {' '.join(columns)}")
+        self.run(
+            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{index}"
+            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, columns))})"
+        )
+
+    def top(self, relation: Relation) -> int:
+        [[top]] = self.engine.connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {self.table(relation)}")
+        return int(top)
+
+
+class _Sizes(dict[str, int]):
+    """About how many rows stored relations have, looked up when asked for."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__()
+        self._tables = tables
+
+    def get(self, relation: str, default: Any = None) -> Any:
+        name, _, what = relation.partition("$")
+        if what not in ("", "ranked"):
+            return 0
+        if name not in self:
+            self[name] = self._tables.top(self._tables.relations[name])
+        return self[name]
+
+
+def _relation_of(literal: Any) -> str:
+    return str(getattr(literal, "relation", ""))

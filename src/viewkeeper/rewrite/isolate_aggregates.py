@@ -1,0 +1,107 @@
+"""Gives every grouping rule a relation with one column for each group variable and one for the result.
+
+    p(x, n + 1) :- n = count : { r(x, _) }.            becomes
+
+    p_group1(x, n) :- n = count : { r(x, _) }.
+    p(x, n + 1) :- p_group1(x, n).
+
+The body of min and max becomes a single atom, so that the next value can be found when the current one goes:
+
+    p(x, m) :- m = max y + z : { r(x, y), s(y, z) }.   becomes
+
+    p_value1(x, y + z) :- r(x, y), s(y, z).
+    p(x, m) :- m = max target1 : { p_value1(x, target1) }.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Column,
+    Comparison,
+    Literal,
+    Program,
+    Relation,
+    Rule,
+    Test,
+    Variable,
+    Wildcard,
+    all_variables,
+)
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate, may_be_null
+from viewkeeper.rewrite.fresh import Names
+
+
+def isolate_aggregates(program: Program) -> Program:
+    isolation = _Isolation(program)
+    rules = [new for rule in program.rules for new in isolation.rule(rule)]
+    return replace(program, relations=(*program.relations, *isolation.relations), rules=tuple(rules))
+
+
+def single_source(aggregate: Aggregate) -> Atom | None:
+    """The atom that is all of the aggregate's body, with different variables at its places and the target among them."""
+    if len(aggregate.body) != 1 or not isinstance(aggregate.body[0], Atom):
+        return None
+    atom = aggregate.body[0]
+    variables = [a.name for a in atom.arguments if isinstance(a, Variable)]
+    plain = len(set(variables)) == len(variables) and all(isinstance(a, (Variable, Wildcard)) for a in atom.arguments)
+    target = aggregate.target
+    return atom if plain and isinstance(target, Variable) and target.name in variables else None
+
+
+@dataclass
+class _Isolation:
+    program: Program
+    relations: list[Relation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.program.by_name)
+        self.typer = Typer(dict(self.program.by_name), Hierarchy.of(self.program.types))
+        heads = [rule.head.relation for rule in self.program.rules]
+        self.alone = {name for name in heads if heads.count(name) == 1}
+
+    def rule(self, rule: Rule) -> list[Rule]:
+        aggregate = grouping_aggregate(rule)
+        if aggregate is None:
+            return [rule]
+        result = rule.body[0].left  # type: ignore[union-attr]
+        assert isinstance(result, Variable)
+        plain = tuple(map(Variable, [*group_variables(rule, aggregate), result.name]))
+        found = [rule]
+        if rule.head.arguments != plain or rule.head.relation not in self.alone:
+            types = self.typer.rule(rule)[1]
+            columns = tuple(Column(v.name, types[v.name]) for v in plain)
+            table = self._declare(f"{rule.head.relation}_group", columns)
+            found = [Rule(Atom(table.name, plain), rule.body), Rule(rule.head, (Atom(table.name, plain),))]
+        if aggregate.operation in ("min", "max"):
+            found[0:1] = self._values(found[0], aggregate)
+        return found
+
+    def _values(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
+        if single_source(aggregate) is not None:
+            return [rule]
+        assert aggregate.target is not None
+        names = Names(all_variables((rule.head, *rule.body)))
+        target = Variable(names.fresh("target"))
+        groups = [Variable(name) for name in group_variables(rule, aggregate)]
+        types = self.typer.body_types((*aggregate.body, Comparison("=", target, aggregate.target)))
+        columns = [Column(v.name, types[v.name]) for v in groups] + [Column(target.name, types[target.name].optional(False))]
+        body: tuple[Literal, ...] = aggregate.body
+        if may_be_null(aggregate.target, self.typer.body_types(aggregate.body)):
+            body = (*body, Test("is_null", (aggregate.target,), negated=True))
+        table = self._declare(f"{rule.head.relation}_value", tuple(columns))
+        one = Atom(table.name, (*groups, target))
+        comparison = rule.body[0]
+        assert isinstance(comparison, Comparison)
+        grouping = replace(comparison, right=replace(aggregate, target=target, body=(one,)))
+        return [Rule(Atom(table.name, (*groups, aggregate.target)), body), replace(rule, body=(grouping,))]
+
+    def _declare(self, stem: str, columns: tuple[Column, ...]) -> Relation:
+        table = Relation(self.names.fresh(stem), columns)
+        self.relations.append(table)
+        self.typer.relations[table.name] = table
+        return table
