@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 import viewkeeper
-from viewkeeper.errors import ProgramError, conditions
+from viewkeeper.errors import ProgramError, Span, conditions
 from viewkeeper.language import parse
+from viewkeeper.program.ast import Column, Program, Relation
+from viewkeeper.program.check import check
+from viewkeeper.program.types import NUMBER
 
 FOLDER = Path(__file__).parent / "bad_programs"
 PROGRAMS = sorted(FOLDER.glob("*.dl"))
@@ -131,8 +134,48 @@ error[CONFLICTING_DEFINITION]: the relation "way" is defined differently already
     )
 
 
+def test_conflicting_key() -> None:
+    base = parse(".decl package(name: symbol, kb: number) key(name) .decl user(id: number)")
+    text = (
+        ".decl package(name: symbol, kb: number) key(name, kb)\n.decl user(id: number) key(id)\npackage(n, 1) :- package(n, 2)."
+    )
+    with pytest.raises(ProgramError) as caught:
+        parse(text, "more.dl", base)
+    assert (
+        str(caught.value)
+        == """\
+error[CONFLICTING_DEFINITION]: the relation "package" is defined differently already
+ --> more.dl:1:7
+  |
+1 | .decl package(name: symbol, kb: number) key(name, kb)
+  |       ^^^^^^^
+  = hint: It is defined as `.decl package(name: symbol, kb: number) key(name)`, this says `.decl package(name: symbol, kb: number) key(name, kb)`. Drop it first, or use another name.
+
+error[CONFLICTING_DEFINITION]: the relation "user" is defined differently already
+ --> more.dl:2:7
+  |
+2 | .decl user(id: number) key(id)
+  |       ^^^^
+  = hint: It is defined as `.decl user(id: number)`, this says `.decl user(id: number) key(id)`. Drop it first, or use another name."""
+    )
+
+
+def test_rules_for_a_relation_whose_key_was_declared_before() -> None:
+    base = parse(".decl package(name: symbol) key(name) .decl part(name: symbol)")
+    with pytest.raises(ProgramError) as caught:
+        parse('package("a").\npackage(n) :- part(n).', "more.dl", base)
+    [problem] = caught.value.problems
+    assert (problem.code, problem.span) == ("KEY_OF_VIEW", Span(2, 1, 2, 11))
+
+
+def test_the_key_of_a_program_made_by_hand_is_checked() -> None:
+    columns = (Column("a", NUMBER), Column("b", NUMBER))
+    program = Program(relations=(Relation("p", columns, key=("a", "a", "x")), Relation("q", columns, key=("b", "a"))))
+    assert [problem.code for problem in check(program)] == ["BAD_KEY", "UNKNOWN_COLUMN"]
+
+
 def test_the_same_definitions_again_are_no_conflict() -> None:
-    text = '.type City <: symbol .type Town = City .decl town(name: Town) .output town town("a").'
+    text = '.type City <: symbol .type Town = City .decl town(name: Town) key(name) .output town town("a").'
     assert parse(text, base=parse(text)) == parse(text)
 
 

@@ -27,7 +27,7 @@ ODD = [
     "(", ")", "{", "}", "[", "]", ".", ",", ";", ":", ":-", "!", "=", "<=", '"', "'", "/*", "*/", "//", "#", "$", "@", "?", "_",
     "-", "^", "count", "sum", "min", ".decl", ".type", ".comp", ".input", "1e5", "0x", "9" * 5000, "1.5", "null", "nil", "as(",
     "\\", "\0", "\u2028", "\u00a0", "é", "日", "\ud800", "~", "<>", "<:", "decimal(", 'date("x")', "range(", 'match("(",',
-    "eqrel", "choice-domain", "a.b", "\n",
+    "eqrel", "choice-domain", "key", "key(", ")key(a", "a.b", "\n",
 ]  # fmt: skip
 
 
@@ -137,6 +137,8 @@ HUGE = {
     "types in a circle": " ".join(f".type T{n} <: T{(n + 1) % 300}" for n in range(300)),
     "stray characters": "§" * 5000,
     "components": ".comp A {" * 3000,
+    "keys": f".decl key(key: number) {'key(key) ' * 3000}",
+    "open keys": ".decl key(key: number) key(" * 1000,
     "quotes": '"\n' * 3000,
     "comment": "/*" + "*" * 100_000,
     "equations in a circle": f"p(x0) :- a(_), {', '.join(f'x{n} = x{(n + 1) % 300} + 1' for n in range(300))}.",

@@ -19,6 +19,7 @@ from viewkeeper.program.ast import (
     Aggregate,
     Atom,
     Call,
+    Column,
     Comparison,
     Constant,
     Directive,
@@ -35,7 +36,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.printing import PRECEDENCE
-from viewkeeper.program.types import BYTES, DATE, TIMESTAMP, UNSIGNED
+from viewkeeper.program.types import BASE_TYPES, BYTES, DATE, TIMESTAMP, UNSIGNED, decimal_type
 from viewkeeper.program.values import type_of_value
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*/program.dl"))
@@ -145,6 +146,47 @@ def test_printed_directives_are_the_same(pragmas: tuple[tuple[str, ...], ...], n
     directive = Directive("input", name, (("delimiter", delimiter), ("headers", headers)))
     program = Program(relations=(Relation(name, ()),), directives=(directive,), pragmas=pragmas)
     assert read(str(program)) == program
+
+
+@st.composite
+def relations(draw: st.DrawFn) -> Relation:
+    names = draw(st.lists(st.one_of(NAMES, st.sampled_from(["key", "count", "min", "true"])), max_size=4, unique=True))
+    columns = tuple(Column(name, draw(st.sampled_from([*BASE_TYPES.values(), decimal_type(6, 2)]))) for name in names)
+    qualifiers = draw(st.lists(st.sampled_from(["inline", "no_inline", "magic", "no_magic", "btree", "brie"]), unique=True))
+    key = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    return Relation(draw(st.one_of(RELATIONS, st.just("key"))), columns, tuple(qualifiers), tuple(key))
+
+
+@settings(max_examples=150, deadline=None)
+@given(declared=st.lists(relations(), min_size=1, max_size=3, unique_by=lambda relation: relation.name), body=conjunctions(1))
+def test_printed_relations_are_the_same(declared: list[Relation], body: tuple[Literal, ...]) -> None:
+    """Whatever follows: a rule or fact of a relation with the name key is none of the declaration."""
+    for rules in [
+        (),
+        (Rule(Atom("key", (Variable("x"),)), body),),
+        (Rule(Atom("key", (Constant(True),))),),
+        (Rule(Atom("key", ())),),
+    ]:
+        program = Program(relations=tuple(declared), rules=rules)
+        assert read(str(program)) == program
+
+
+@pytest.mark.parametrize(
+    "tags", ["key(a, c) inline btree", "inline key(a, c) btree", "inline btree\n  key(a,\n    c)", "inline btree\nkey(a, c)"]
+)
+def test_a_key_stands_anywhere_among_the_qualifiers(tags: str) -> None:
+    program = read(f".decl p(a: number, b: number, c: number) {tags}\n.decl q(a: number)\n")
+    assert str(program) == ".decl p(a: number, b: number, c: number) inline btree key(a, c)\n.decl q(a: number)\n"
+    assert program.relation("p").key == ("a", "c")
+    assert program.relation("q").key == ()
+
+
+@pytest.mark.parametrize("rest", ["key(1).", "key(x) :- p(x).", "key(x), p(x) :- p(x), x < 3.", "key(true).", "key()."])
+@pytest.mark.parametrize("space", [" ", "\n", "\n    "])
+def test_key_is_a_name_like_any_other(rest: str, space: str) -> None:
+    program = read(f".decl p(x: number){space}{rest}")
+    assert program.relation("p").key == ()
+    assert program.rules[0].head.relation == "key"
 
 
 # ---- what is easily mistaken

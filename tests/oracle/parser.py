@@ -96,10 +96,19 @@ class Parser(Tokens):
             self.accept(",")
         for name in names:
             program.decls[name] = columns
+        self.skip_key()
         while self.peek() in QUALIFIERS and self.peek(1) not in {"(", ":-", ","}:
             qualifier = self.next()
             if qualifier in {"input", "output", "printsize"}:
                 program.directives += [Directive(qualifier, name, {}) for name in names]
+            self.skip_key()
+
+    def skip_key(self) -> None:
+        """What is derived does not depend on keys."""
+        if self.peek() == "key" and self.peek(1) == "(":
+            close = self.tokens.index(("op", ")"), self.pos)
+            if self.tokens[close + 1][1] not in {".", ":-", ","}:
+                self.pos = close + 1
 
     def io_directive(self, program: Program) -> None:
         kind = self.next()[1:]

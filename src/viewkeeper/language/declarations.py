@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from lark import Token, Tree
 
-from viewkeeper.errors import Problem, closest
+from viewkeeper.errors import Problem, Span, closest
 from viewkeeper.language.complaints import Complaints, Refused
 from viewkeeper.language.constants import CONSTANT_CALLS, unquote
 from viewkeeper.language.trees import Node, span_of, subtrees, token, tree
 from viewkeeper.program.ast import Column, Directive, Relation, TypeDeclaration
-from viewkeeper.program.check import parameter_problem
+from viewkeeper.program.check import key_problems, parameter_problem
 from viewkeeper.program.functions import FUNCTIONS, TESTS
 from viewkeeper.program.types import BASE_TYPES, SYMBOL, Type, decimal_type
 
@@ -192,6 +192,8 @@ class Declarations:
                 type_, understood = SYMBOL, False
             found.append(Column(str(name), type_, span_of(column)))
         qualifiers, directives = self._qualifiers(tags)
+        shape = Relation(str(tree(names).children[0]), tuple(found), qualifiers)
+        key, key_span = self._key([tag for tag in tags if isinstance(tag, Tree) and tag.data == "key"], shape)
         for name in map(token, tree(names).children):
             try:
                 self._check_name(name)
@@ -199,7 +201,7 @@ class Declarations:
                 continue
             if not understood:
                 self.doubtful.add(str(name))
-            self.relations.append(Relation(str(name), tuple(found), qualifiers, span_of(name)))
+            self.relations.append(replace(shape, name=str(name), key=key, span=span_of(name), key_span=key_span))
             self.directives += [Directive(kind, str(name), (), span_of(name)) for kind in directives]
 
     def _check_name(self, name: Token) -> None:
@@ -215,7 +217,8 @@ class Declarations:
         directives: list[str] = []
         for tag in tags:
             if isinstance(tag, Tree):
-                self.complaints.unsupported("choice", span_of(tag))
+                if tag.data == "choice":
+                    self.complaints.unsupported("choice", span_of(tag))
             elif tag in _REFUSED_QUALIFIERS:
                 self.complaints.unsupported(str(tag), span_of(tag))
             elif tag in _DIRECTIVE_QUALIFIERS:
@@ -223,6 +226,21 @@ class Declarations:
             else:
                 kept[str(tag)] = None
         return tuple(kept), directives
+
+    def _key(self, clauses: Sequence[Node], relation: Relation) -> tuple[tuple[str, ...], Span | None]:
+        """The columns of ``key(a, b)``, as far as they exist, and its place."""
+        for second in clauses[1:]:
+            hint = "Leave one of them out. A key of several columns is written key(a, b)."
+            self.complaints.wrong("BAD_KEY", span_of(second), why="a relation has one key, and this is another", hint=hint)
+        if not clauses:
+            return (), None
+        columns = [token(column) for column in clauses[0].children[1:] if column is not None]
+        if not columns:
+            hint = "Name the columns that tell its rows apart, as in key(name), or leave the key out."
+            self.complaints.wrong("BAD_KEY", span_of(clauses[0]), why="the key has no columns", hint=hint)
+        self.complaints.problems += key_problems(relation, [(str(column), span_of(column)) for column in columns])
+        known = {column.name for column in relation.columns}
+        return tuple(dict.fromkeys(str(column) for column in columns if column in known)), span_of(clauses[0])
 
     # ---- directives
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from lark import Token, Tree
@@ -16,7 +17,7 @@ from lark.exceptions import UnexpectedInput
 
 from viewkeeper.errors import Problem, problem
 from viewkeeper.language import syntax_errors
-from viewkeeper.language.tokens import UNREADABLE, grammar, tokenise, unreadable
+from viewkeeper.language.tokens import UNREADABLE, column_of, grammar, tokenise, unreadable
 from viewkeeper.language.trees import Node, span_of
 
 # How deep terms and conditions may be nested, so that every walk over them is safe. An aggregate weighs more: it has a body.
@@ -24,6 +25,8 @@ MOST_NESTED = 100
 _AGGREGATE_WEIGHT = 10
 
 _END = "$END"
+_COLUMN_TOKENS = ("IDENT", "QUALIFIER", "AGGREGATE", "COMMA")
+_CONSTANTS = ("true", "false", "null")
 
 
 @dataclass
@@ -67,7 +70,7 @@ def read_body(text: str) -> tuple[Node | None, list[Problem]]:
     return (tree, []) if deep is None else (None, [deep])
 
 
-def _statement(tokens: Sequence[Token], start: int) -> tuple[Node | None, int, Problem | None]:
+def _statement(tokens: list[Token], start: int) -> tuple[Node | None, int, Problem | None]:
     """One statement from here on: its tree or what is wrong with it, and the position behind it."""
     first = tokens[start]
     if first.type in UNREADABLE:
@@ -83,13 +86,15 @@ def _statement(tokens: Sequence[Token], start: int) -> tuple[Node | None, int, P
     return (tree if deep is None else None), position, deep
 
 
-def _feed(tokens: Sequence[Token], start: int, rule: str) -> tuple[Node | None, int]:
+def _feed(tokens: list[Token], start: int, rule: str) -> tuple[Node | None, int]:
     """The longest statement from here on and the position behind it; or None and the position where it goes wrong."""
     parser = _interactive(rule)
     position = start
     try:
         while position < len(tokens):
             choices = parser.choices()
+            if _END in choices and _is_key(tokens, start, position):
+                tokens[position] = Token.new_borrow_pos("KEY", tokens[position], tokens[position])
             if _END in choices and (tokens[position].type not in choices or _is_relation(tokens, position)):
                 break
             parser.feed_token(tokens[position])
@@ -101,8 +106,38 @@ def _feed(tokens: Sequence[Token], start: int, rule: str) -> tuple[Node | None, 
 
 def _is_relation(tokens: Sequence[Token], position: int) -> bool:
     """Is a word such as ``output`` behind a declaration the name of a relation rather than a qualifier?"""
-    following = tokens[position + 1].type if position + 1 < len(tokens) else None
-    return tokens[position].type == "QUALIFIER" and following == "LPAR"
+    return tokens[position].type == "QUALIFIER" and _type_at(tokens, position + 1) == "LPAR"
+
+
+def _is_key(tokens: Sequence[Token], start: int, position: int) -> bool:
+    """Is this ``key(…)`` of the declaration that starts there, and no clause ``key(…) :- …`` or ``key(…).`` of a relation named so?
+
+    Where it is neither, on the line of the declaration or indented it was meant to be the former.
+    """
+    if tokens[start].type != "_DECL" or tokens[position] != "key" or _type_at(tokens, position + 1) != "LPAR":
+        return False
+    columns = takewhile(lambda token: token.type != "RPAR", (tokens[at] for at in range(position + 2, len(tokens))))
+    names = all(token.type in _COLUMN_TOKENS and token not in _CONSTANTS for token in columns)
+    beside = tokens[position].line == tokens[position - 1].end_line or column_of(tokens[position]) > column_of(tokens[start])
+    match _type_at(tokens, _behind_heads(tokens, position)):
+        case "IF":
+            return False
+        case "DOT":
+            # A fact has no variables, so the full stop is one too many.
+            return beside and names and _type_at(tokens, position + 2) != "RPAR"
+    return beside or names
+
+
+def _behind_heads(tokens: Sequence[Token], position: int) -> int:
+    """The position behind ``a(…), b(…)``."""
+    position = syntax_errors.behind_brackets(tokens, position + 1, syntax_errors.DIRECTIVES)
+    while _type_at(tokens, position) == "COMMA" and _type_at(tokens, position + 2) == "LPAR":
+        position = syntax_errors.behind_brackets(tokens, position + 2, syntax_errors.DIRECTIVES)
+    return position
+
+
+def _type_at(tokens: Sequence[Token], position: int) -> str | None:
+    return tokens[position].type if position < len(tokens) else None
 
 
 def _expected(tokens: Sequence[Token], rule: str) -> set[str]:

@@ -8,12 +8,14 @@ from itertools import takewhile
 from lark import Token
 
 from viewkeeper.errors import Problem, Span, closest, problem
-from viewkeeper.language.tokens import UNREADABLE, quoted, span_of, unreadable
+from viewkeeper.language.tokens import UNREADABLE, column_of, quoted, span_of, unreadable
 
 REFUSED = frozenset({"UNSUPPORTED", "UNKNOWN_DIRECTIVE"})
 DIRECTIVES = REFUSED | {"_DECL", "TYPE", "IO", "_PRAGMA", "_PLAN"}
 QUALIFIERS = ("input", "output", "printsize", "inline", "no_inline", "magic", "no_magic", "btree", "brie")
-_NAMES = ("IDENT", "QUALIFIER")
+_KEY = "key(…)"
+_KEYS_ELSEWHERE = {"key": _KEY, "primary": _KEY, "primary_key": _KEY, "unique": _KEY}
+_NAMES = ("IDENT", "QUALIFIER", "KEY")
 _COMMENT_SIGNS = ("PERCENT", "MINUS")  # of other languages
 _CLOSING = {"LPAR": "RPAR", "LBRACE": "RBRACE", "LSQB": "RSQB"}
 _RESERVED = frozenset({"AGGREGATE", "LOR", "LXOR", "LAND", "BOR", "BXOR", "BAND", "SHIFT", "BNOT", "LNOT"})
@@ -85,7 +87,7 @@ def _is_head(tokens: Sequence[Token], start: int, position: int) -> bool:
     if behind < len(tokens) and tokens[behind].type == "IF":
         return True
     rule = any(token.type == "IF" for token in tokens[start:position])
-    return not rule and _column(tokens[position]) <= _column(tokens[start])
+    return not rule and column_of(tokens[position]) <= column_of(tokens[start])
 
 
 def _ends(tokens: Sequence[Token], position: int) -> bool:
@@ -94,9 +96,18 @@ def _ends(tokens: Sequence[Token], position: int) -> bool:
 
 
 def _is_stray_word(tokens: Sequence[Token], start: int, position: int) -> bool:
-    """Is this a single word at the end of a line that has a statement already?"""
+    """Is this a single word at the end of a line that has a statement already, or ``keys(a, b)`` behind a declaration?"""
     same_line = start > 0 and tokens[start - 1].end_line == tokens[start].line
-    return same_line and position == start + 1 and tokens[start].type in _NAMES
+    if not same_line or tokens[start].type not in _NAMES:
+        return False
+    types = [token.type for token in tokens[start + 1 : position]]
+    brackets = types[:1] == ["LPAR"] and types[-1] == "RPAR" and set(types[1:-1]) <= {*_NAMES, "COMMA"}
+    return not types or (brackets and tokens[start].type == "IDENT" and _is_behind_declaration(tokens, start))
+
+
+def _is_behind_declaration(tokens: Sequence[Token], start: int) -> bool:
+    before = takewhile(lambda token: token.line == tokens[start].line, (tokens[at] for at in range(start - 1, -1, -1)))
+    return any(token.type == "_DECL" for token in before)
 
 
 def _next_line(tokens: Sequence[Token], position: int) -> int:
@@ -104,10 +115,10 @@ def _next_line(tokens: Sequence[Token], position: int) -> int:
     return next((after for after in range(position, len(tokens)) if tokens[after].line != line), len(tokens))
 
 
-def behind_brackets(tokens: Sequence[Token], position: int) -> int:
-    """The position behind the bracket that opens here and all in it."""
+def behind_brackets(tokens: Sequence[Token], position: int, barriers: frozenset[str] = frozenset()) -> int:
+    """The position behind the bracket that opens here and all in it, or of the first token that cannot be in it."""
     depth = 0
-    while position < len(tokens):
+    while position < len(tokens) and tokens[position].type not in barriers:
         depth += (tokens[position].type in _CLOSING) - (tokens[position].type in _SIGNS)
         position += 1
         if depth <= 0:
@@ -128,9 +139,9 @@ def _behind_statement(tokens: Sequence[Token], position: int) -> int:
 
 
 def _behind_directive(tokens: Sequence[Token], start: int, position: int) -> int:
-    """On the line behind a directive and its bracket; behind the wrong token if the bracket is not closed."""
-    brackets = [at for at in range(start, position) if tokens[at].type in _CLOSING]
-    end = behind_brackets(tokens, brackets[0]) if brackets else position
+    """On the line behind a directive and the bracket that goes wrong; behind the wrong token if the bracket is not closed."""
+    ends = (behind_brackets(tokens, at) for at in range(start, position) if tokens[at].type in _CLOSING)
+    end = next((end for end in ends if end > position), position)
     if any(token.type in DIRECTIVES or token.type == "IF" for token in tokens[position:end]):
         end = position
     return max(_next_line(tokens, max(end - 1, start)), start + 1)
@@ -210,9 +221,9 @@ def _described(expected: set[str]) -> str:
 def _wish_at_start(tokens: Sequence[Token], start: int) -> str:
     if tokens[start].type in _COMMENT_SIGNS:
         return "Comments start with //."
-    line = [token for token in tokens[:start] if token.line == tokens[start].line]
-    if any(token.type == "_DECL" for token in line):
-        return f"{closest(tokens[start], QUALIFIERS)}Behind a declaration come its qualifiers: {', '.join(QUALIFIERS)}."
+    if _is_behind_declaration(tokens, start):
+        near = closest(tokens[start], QUALIFIERS, _KEYS_ELSEWHERE)
+        return f"{near}Behind a declaration come its qualifiers: {', '.join((*QUALIFIERS, _KEY))}."
     return "A statement starts with a directive such as .decl, or with the name of a relation."
 
 
@@ -235,8 +246,3 @@ def _behind(token: Token) -> Span:
     """The place right behind a token."""
     span = span_of(token)
     return Span(span.end_line, span.end_column, span.end_line, span.end_column + 1)
-
-
-def _column(token: Token) -> int:
-    assert token.column is not None
-    return token.column

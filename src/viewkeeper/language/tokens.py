@@ -75,6 +75,11 @@ def span_of(token: Token) -> Span:
     return Span(*(number or 1 for number in place))
 
 
+def column_of(token: Token) -> int:
+    assert token.column is not None
+    return token.column
+
+
 def unreadable(token: Token) -> Problem:
     """What is wrong with a token of a type in ``UNREADABLE``."""
     span, text = span_of(token), str(token)

@@ -144,6 +144,11 @@ class Rule:
     body: tuple[Literal, ...] = ()
     span: Span | None = _span()
 
+    @property
+    def derives(self) -> bool:
+        """Is its head a view because of it: has it a body, or an aggregate in its head?"""
+        return bool(self.body) or any(aggregates_in(self.head))
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -154,12 +159,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A declared relation: base if no rule has it as head, else a view."""
+    """A declared relation: base if no rule has it as head, else a view.
+
+    ``key`` are columns in which no two rows agree; without any there is no key.
+    """
 
     name: str
     columns: tuple[Column, ...]
     qualifiers: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
     span: Span | None = _span()
+    key_span: Span | None = _span()
 
     @property
     def arity(self) -> int:
@@ -217,7 +227,7 @@ class Program:
     @property
     def derived(self) -> frozenset[str]:
         """Relations that have a rule with a body, or with an aggregate in its head: views."""
-        return frozenset(rule.head.relation for rule in self.rules if rule.body or any(aggregates_in(rule.head)))
+        return frozenset(rule.head.relation for rule in self.rules if rule.derives)
 
     def __str__(self) -> str:
         from viewkeeper.program.printing import print_program

@@ -57,6 +57,7 @@ def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Prob
                 problems += _nulls(typed, types, relations)
     problems += typer.problems
     problems += check_strata(program)
+    problems += _keys_of_views(program, doubtful)
     if not problems:
         problems += _aggregate_domains(program)
     return _ordered(problems)
@@ -95,6 +96,32 @@ def _declarations(program: Program) -> Iterable[Problem]:
             if column.name in names:
                 yield problem("DUPLICATE_COLUMN", column.span, relation=relation.name, column=column.name)
             names.add(column.name)
+        yield from key_problems(relation, [(name, relation.key_span) for name in relation.key])
+
+
+def key_problems(relation: Relation, key: Iterable[tuple[str, Span | None]]) -> Iterable[Problem]:
+    """What is wrong with the columns of a key; each is given with its place."""
+    known = [column.name for column in relation.columns]
+    seen: set[str] = set()
+    for name, span in key:
+        if name not in known:
+            near, columns = closest(name, known), f"Its columns are {', '.join(known)}." if known else "It has no columns."
+            yield problem("UNKNOWN_COLUMN", span, relation=relation.name, column=name, near=near, columns=columns)
+        elif name in seen:
+            yield problem("BAD_KEY", span, why=f'the key names the column "{name}" twice', hint="Name it once.")
+        seen.add(name)
+
+
+def _keys_of_views(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:
+    """A rule cannot be told to derive less, so that only what is loaded can be held to a key."""
+    derived = program.derived - doubtful
+    for relation in program.relations:
+        # Of a key that was complained about only the place may be left.
+        if (relation.key or relation.key_span) and relation.name in derived:
+            heads = [rule.head.span for rule in program.rules if rule.derives and rule.head.relation == relation.name]
+            # What was declared before this text has no place in it, but then a rule has.
+            places = (relation.key_span, relation.span, *heads)
+            yield problem("KEY_OF_VIEW", next(filter(None, places), None), relation=relation.name)
 
 
 def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:

@@ -55,6 +55,8 @@ def without_spans(node: T) -> T:
     elif isinstance(node, Program) or hasattr(node, "span"):
         parts: Any = node
         fields = [f.name for f in dataclasses.fields(parts)]
-        found = dataclasses.replace(parts, **{f: None if f == "span" else without_spans(getattr(parts, f)) for f in fields})
+        found = dataclasses.replace(
+            parts, **{f: None if f in ("span", "key_span") else without_spans(getattr(parts, f)) for f in fields}
+        )
     result: T = found
     return result

@@ -52,7 +52,8 @@ def print_type(declaration: TypeDeclaration) -> str:
 
 def print_relation(relation: Relation) -> str:
     columns = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
-    return " ".join([f".decl {relation.name}({columns})", *relation.qualifiers])
+    key = [f"key({', '.join(relation.key)})"] if relation.key else []
+    return " ".join([f".decl {relation.name}({columns})", *relation.qualifiers, *key])
 
 
 def print_directive(directive: Directive) -> str:
