@@ -1,32 +1,59 @@
-"""One change of a warehouse under way. All of it is one transaction of the catalog; see ``store.catalog``."""
+"""One change of a warehouse under way. All of it is one transaction of the catalog; see ``store.catalog``.
+
+Base rows are *wanted* first: noted as what shall be there and what shall not, and reduced to what has to change for that. Then
+the maintainer brings the change in, with what follows from it, and in the end it is written down: in the log, and in the
+catalog's account of relations. Relations that are kept only as snapshots are the business of ``cold``.
+"""
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.bulk import load_with_spark
+from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
-from viewkeeper.engines.evaluator import evaluate
-from viewkeeper.engines.interface import Engine
+from viewkeeper.engines.keep import Maintainer, strategy
 from viewkeeper.engines.names import sql_name
-from viewkeeper.outcomes import Commit, Loading
+from viewkeeper.errors import DataError, EvaluationError, problem, shortened
+from viewkeeper.outcomes import Commit, Loading, Maintained
+from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.plan import Base, Plan, Step
 from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.program.values import restore
 from viewkeeper.sources import Options, read_source
-from viewkeeper.state import State, Work
+from viewkeeper.state import State, facts_of
 from viewkeeper.store.catalog import Kept
+from viewkeeper.store.log import FIRST_ROWS, Log
 from viewkeeper.store.rejects import Reading
-from viewkeeper.store.snapshots import count_snapshot, read_snapshot, settle_snapshot, snapshot_path, write_snapshot
+from viewkeeper.store.snapshots import count_snapshot, read_snapshot, settle_snapshot, snapshot_path
+from viewkeeper.writer import Writer, cold_relations, plan_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from viewkeeper.cold import Cold
     from viewkeeper.outcomes import Report
+
+_SHOWN = 20
+CAME = frozenset({1})
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Rows of stored values to insert, delete or upsert."""
+
+    kind: str
+    relation: Relation
+    rows: Sequence[StoredRow]
 
 
 @dataclass
@@ -34,78 +61,59 @@ class Change(State):
     """The state that a change starts from, and becomes as it goes on.
 
     ``hot_rows``: a relation that Spark writes and that is larger stays a snapshot; the catalog does not hold its rows.
+    ``strict``: views that hold rows are not computed anew.
     """
 
     commit: int
     hot_rows: int
+    writer: Writer
+    strict: bool = False
+    report: Report = lambda progress: None
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
+        self.log = Log(self.catalog)
+        self.changes: dict[str, Changed] = {}
+        self.views: dict[str, Maintained] = {}
+        self.signs: dict[str, frozenset[int]] = {}
+        self._fresh: dict[str, int] = {}
+        self._snapshots: set[str] = set()
+        self._cleared: Maintainer | None = None
+        self._defined: list[str] = []
 
-    # ---- definitions
+    @cached_property
+    def tables(self) -> EmbeddedEngine:
+        return self.writer.engine
 
-    def adopt(self, program: Program) -> set[str]:
-        """Takes over a grown program: tables for what is new. Returns the relations that are new or have new rules."""
-        changed = {
-            r.name for r in program.relations if r.name not in self.kept or _rules(program, r) != _rules(self.program, r)
-        }
-        for relation in program.relations:
-            kind = "view" if relation.name in program.derived else "base"
-            old = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
-            if relation.name not in self.kept:
-                self.tables.stored |= {relation.name}
-                self.tables.create_table(relation)
-            self._keep(replace(old, kind=kind))
-        self.program = program
-        return changed
+    @property
+    def maintainer(self) -> Maintainer:
+        maintainer = self.writer.maintainer(self.program, self.kept)
+        if self._cleared is not maintainer:
+            maintainer.clear()  # of what is left from the change before
+            self._cleared = maintainer
+        return maintainer
 
-    def forget(self, relation: str) -> None:
-        """Removes a relation and its rows."""
-        self.catalog.connection.execute(f'DROP TABLE IF EXISTS main."{sql_name(relation)}"')
-        self.catalog.remove_relation(relation)
-        del self.kept[relation]
+    @cached_property
+    def cold(self) -> Cold:
+        from viewkeeper.cold import Cold
 
-    # ---- rows
+        return Cold(self)
 
-    def add_facts(self, relations: Iterable[str]) -> None:
-        """Facts of base relations are rows. (Those of views are rules.)"""
-        for name in relations:
-            relation = self.program.relation(name)
-            if _rules(self.program, relation):
-                self.add_rows(relation, facts_of(self.program, relation))
+    def is_cold(self, relation: str) -> bool:
+        return self.kept[relation].place == "cold"
 
-    def add_rows(self, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
-        """Adds rows that are not there yet; returns how many."""
-        kept = self.kept[relation.name]
-        if kept.place == "cold":
-            return self._add_to_snapshot(relation, batches)
-        added = self.tables.insert_into(relation, batches)
-        if added:
-            self.update(relation.name, rows=kept.rows + added)
-        return added
+    # ---- base rows
 
-    def _add_to_snapshot(self, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
-        """A new snapshot with the old rows and the new ones."""
-        engine = EmbeddedEngine.private()
-        try:
-            engine.prepare(Program(relations=(relation,)))
-            engine.insert(relation.name, self.rows(relation))
-            added = engine.insert(relation.name, batches)
-            if added:
-                rows = write_snapshot(self._new_snapshot(relation), relation, engine.read(relation))
-                self.update(relation.name, rows=rows, snapshot=self.commit)
-            return added
-        finally:
-            engine.close()
-
-    def load(self, relation: Relation, source: Any, options: Options, reading: Reading, choice: Choice, report: Report) -> int:
-        """Adds the rows of a source; returns how many are new."""
+    def load(self, relation: Relation, source: Any, options: Options, reading: Reading, choice: Choice) -> int:
+        """Wants the rows of a source; returns how many are new."""
         if choice.engine == "spark" and isinstance(source, (str, Path)):
             added = self._load_with_spark(relation, Path(source), options, reading)
             if added is not None:
                 return added
-        batches = read_source(source, relation, options, reading)
-        return self.add_rows(relation, _reported(relation, batches, report))
+        batches = _reported(relation, read_source(source, relation, options, reading), self.report)
+        if self.is_cold(relation.name):
+            return self.cold.load(relation, batches)
+        return self._want_all(relation, batches)
 
     def _load_with_spark(self, relation: Relation, source: Path, options: Options, reading: Reading) -> int | None:
         """Through a snapshot that Spark writes; None if the file must be read row by row, to say what is wrong with it.
@@ -115,59 +123,219 @@ class Change(State):
         from viewkeeper.engines.session import our_session
 
         kept = self.kept[relation.name]
-        cold = kept.place == "cold"
-        path = self._new_snapshot(relation)
-        existing = self.snapshot(relation.name) if cold else None
+        path = self.new_snapshot(relation)
+        existing = self.snapshot(relation.name) if self.is_cold(relation.name) else None
         read = load_with_spark(our_session(self.spark), source, relation, options, path, existing)
         if read is None:
             return None
         reading.rows = read
         distinct = count_snapshot(path)
-        if cold or (not kept.rows and distinct > self.hot_rows):
-            if distinct != kept.rows:
-                self.update(relation.name, rows=distinct, place="cold", snapshot=self.commit)
-            return distinct - kept.rows
-        added = self.tables.insert_into(relation, read_snapshot(path, relation))
-        if added:
-            self.update(relation.name, rows=kept.rows + added, snapshot=None if kept.rows else self.commit)
+        if existing is not None or (not kept.rows and distinct > self.hot_rows and not relation.key):
+            return self.cold.take(relation, distinct)
+        added = self._want_all(relation, read_snapshot(path, relation))
+        if added and not kept.rows:
+            self._snapshots.add(relation.name)
         return added
+
+    def _want_all(self, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
+        """Rows that shall be there; returns how many are not yet."""
+        name, base = relation.name, self.maintainer.base(relation.name)
+        if self.kept[name].rows == 0 and not relation.key:
+            # Into the table at once: what comes first needs no comparison.
+            added = self.tables.insert_into(relation, batches)
+            if added:
+                self._fresh[name], self.signs[name] = added, CAME
+            return added
+        for batch in batches:
+            base.want(rows_of_batch(batch, max(1, relation.arity)), True)
+        signs = base.net()
+        if signs:
+            self.signs[name] = signs
+        return base.came()
+
+    def want(self, operations: Iterable[Operation]) -> None:
+        """Makes the operations, one after the other, into what is there after them."""
+        pending: dict[str, _Pending] = {}
+        for operation in operations:
+            name = operation.relation.name
+            if name not in pending:
+                known = (lambda key: []) if self.is_cold(name) else self.maintainer.base(name).rows_with_key
+                pending[name] = _Pending(operation.relation, known)
+            pending[name].take(operation)
+        for name, wanted in pending.items():
+            came = [row for row, present in wanted.rows.items() if present]
+            went = [row for row, present in wanted.rows.items() if not present]
+            if self.is_cold(name):
+                self.cold.want(wanted.relation, came, went)
+                continue
+            base = self.maintainer.base(name)
+            for rows, present in ((came, True), (went, False)):
+                if rows:
+                    base.want(rows, present)
+            signs = base.net()
+            if signs:
+                self.signs[name] = signs
+
+    @contextmanager
+    def _keys(self) -> Iterator[None]:
+        """Rows that cannot come because of their key are told, all of them."""
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            for relation in map(self.program.relation, self.signs):
+                rows = self.maintainer.base(relation.name).broken_keys(_SHOWN + 1) if relation.key else []
+                if rows:
+                    raise key_error(relation, rows) from None
+            raise
 
     # ---- views
 
-    def above(self, changed: set[str]) -> set[str]:
-        """The views that depend on one of these relations, or are one of them."""
-        graph = dependencies(self.program)
-        return {view for view in self.program.derived if reach(graph, {view}) & changed}
-
-    def recompute(self, views: set[str], choice: Choice, report: Report) -> None:
-        """Computes views anew from what they read."""
-        if not views:
+    def propagate(self, choice: Choice) -> None:
+        """Brings in what is wanted, and what follows from it."""
+        if not self.signs:
             return
-        for name in views:
-            self.tables.stored |= {name}
-            self.tables.clear(name)
-            self.update(name, rows=0, place="hot")
-        work = Work.of(self.program, views)
-        with self.engine(choice.engine, work) as engine:
-            evaluate(work.core, engine, report)
-            for name in sorted(views):
-                self._keep_view(engine, self.program.relation(name))
+        hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
+        self.maintainer.tables.run("SAVEPOINT views")
+        try:
+            found = self._maintain(hot, renewing=False)
+        except EvaluationError as error:
+            # On the way from the old state to the new one rows meet that are in neither together.
+            if self.strict:
+                raise
+            self.maintainer.tables.run("ROLLBACK TO views")
+            found = self._maintain(hot, renewing=True, reason=f"maintenance met {error.code}")
+        self.maintainer.tables.run("RELEASE views")
+        self.signs |= found
+        for name in found:
+            if name in self.program.by_name:
+                self._note(name)
+        self.cold.follow(choice)
 
-    def _keep_view(self, engine: Engine, relation: Relation) -> None:
-        """Where a view's rows stay: the embedded engine wrote them where they belong, Spark's go through a snapshot."""
-        rows = engine.count(relation.name)
-        if engine is self.tables:
-            self.update(relation.name, rows=rows)
+    def _maintain(self, hot: dict[str, frozenset[int]], renewing: bool, reason: str = "") -> dict[str, frozenset[int]]:
+        self.views.clear()
+
+        def settled(step: Step, seconds: float) -> None:
+            if not isinstance(step, Base):
+                for relation in step.relations:
+                    computed = relation.name in self.maintainer.fresh or renewing
+                    how = "recomputation" if renewing else "first computation" if computed else strategy(step)
+                    self.views[relation.name] = Maintained(relation.name, how, "embedded", seconds, reason)
+
+        with self._keys():
+            return self.maintainer.propagate(hot, self._fresh, renewing, settled)
+
+    def _note(self, name: str) -> None:
+        """Takes a relation's changes over, to be told and logged."""
+        relation, kept = self.program.relation(name), self.kept[name]
+        first = name in self.maintainer.fresh
+        if first and (rows := self.maintainer.count(name)) > FIRST_ROWS:
+            self._told_first(relation, rows)
             return
-        from viewkeeper.engines.spark import SparkEngine
+        if first:
+            self.maintainer.detail(name)
+        came, went = self.maintainer.changes(name)
+        self.told(relation, came, went)
+        self.update(name, rows=kept.rows + len(came) - len(went))
 
-        assert isinstance(engine, SparkEngine)
-        path = self._new_snapshot(relation)
-        engine.write(relation, path)
-        hot = rows <= self.hot_rows
-        if hot:
-            self.tables.insert_into(relation, read_snapshot(path, relation))
-        self.update(relation.name, rows=rows, place="hot" if hot else "cold", snapshot=self.commit)
+    def _told_first(self, relation: Relation, rows: int) -> None:
+        name, commit, directory = relation.name, self.commit, self.directory
+        self.log.add_first(commit, name, rows)
+        self.changes[name] = Changed(relation, rows, 0, lambda: (_as_of(directory, relation, commit), []))
+        self.update(name, rows=rows, snapshot=commit if name in self._snapshots else None)
+
+    def told(self, relation: Relation, came: Sequence[StoredRow], went: Sequence[StoredRow]) -> None:
+        self.log.add(self.commit, relation, came, went)
+        self.changes[relation.name] = Changed.of(relation, came, went)
+
+    # ---- definitions
+
+    def adopt(self, program: Program, choice: Choice) -> None:
+        """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
+        before, held = self.program, dict(self.kept)
+        old = plan_of(before, cold_relations(before, self.kept))
+        self.program = program
+        for relation in program.relations:
+            kind = "view" if relation.name in program.derived else "base"
+            kept = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
+            self._keep(replace(kept, kind=kind))
+        for name in held.keys() - program.by_name.keys():
+            self.cold.forget(before.relation(name)) if self.is_cold(name) else None
+            self.catalog.remove_relation(name)
+            del self.kept[name]
+        new = plan_of(program, cold_relations(program, self.kept))
+        changed = _changed_steps(old, new)
+        facts = {name: rows for name in new.bases if (rows := self._new_facts(name, before))}
+        affected = _above(new, changed | facts.keys())
+        was = self._set_aside(old, new, affected, before)
+        maintainer = self.maintainer
+        maintainer.create(new.core.by_name)
+        for name, rows in facts.items():
+            maintainer.base(name).want(rows, True)
+            signs = maintainer.base(name).net()
+            if signs:
+                self.signs[name] = signs
+                with self._keys():
+                    maintainer.base(name).settle()
+                self._note(name)
+        self._compute([name for name in new.core.by_name if name in affected - set(new.bases)], was, held)
+        for name in sorted(was.keys() - program.by_name.keys()):
+            self.told(before.relation(name), [], self._was(name))
+        maintainer.prepare()
+        self._defined = [r.name for r in program.relations if r.name not in held or _rules(program, r) != _rules(before, r)]
+        self.cold.follow(choice, self._defined)
+
+    def _set_aside(self, old: Plan, new: Plan, affected: set[str], before: Program) -> dict[str, int]:
+        """Removes what is not kept as it is, and copies the rows of relations that people know; returns how many each has."""
+        kinds = {r.name: type(step) for step in new.steps for r in step.relations}
+        was: dict[str, int] = {}
+        for step in old.steps:
+            for relation in step.relations:
+                name = relation.name
+                gone = kinds.get(name) is not type(step)
+                if not gone and name not in affected:
+                    continue
+                if name in before.by_name and not (isinstance(step, Base) and not gone):
+                    columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
+                    was[name] = self.tables.run(
+                        f'CREATE TABLE temp."was {sql_name(name)}" AS SELECT {columns} FROM main."{sql_name(name)}"', {}
+                    ).rowcount
+                if gone or not isinstance(step, Base):
+                    for table in (sql_name(name), f"$state of {sql_name(name)}"):
+                        self.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
+        return was
+
+    def _was(self, name: str) -> list[StoredRow]:
+        return self.tables.run(f'SELECT * FROM temp."was {sql_name(name)}"', {}).fetchall()
+
+    def _compute(self, names: list[str], was: dict[str, int], held: dict[str, Kept]) -> None:
+        """Computes views whose tables are empty, and tells how they differ from what they were."""
+        started = time.perf_counter()
+        self.maintainer.fill(names)
+        seconds = time.perf_counter() - started
+        for name in names:
+            if name not in self.program.by_name:
+                continue
+            relation, rows = self.program.relation(name), self.maintainer.count(name)
+            how = "recomputation" if name in held and held[name].rows else "first computation"
+            self.views[name] = Maintained(name, how, "embedded", seconds, "its definition changed")
+            if not (name in was and held[name].rows) and rows > FIRST_ROWS:
+                self._told_first(relation, rows)
+                continue
+            old = set(self._was(name)) if name in was else set()
+            now = set(self.maintainer.rows(name))
+            if old != now:
+                self.told(relation, list(now - old), list(old - now))
+                self.update(name, rows=rows)
+
+    def _new_facts(self, name: str, before: Program) -> list[StoredRow]:
+        """Facts of base relations are rows. (Those of views are rules.)"""
+        if name not in self.program.by_name:
+            return []
+        relation = self.program.relation(name)
+        rules = _rules(self.program, relation)
+        if not rules or (name in before.by_name and rules == _rules(before, relation)):
+            return []
+        return [row for batch in facts_of(self.program, relation) for row in rows_of_batch(batch, max(1, relation.arity))]
 
     # ---- the catalog
 
@@ -183,37 +351,85 @@ class Change(State):
             self.kept[kept.name] = kept
             self.catalog.put_relation(kept)
 
-    def _new_snapshot(self, relation: Relation) -> Path:
+    def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)
 
-    def log(
-        self, kind: str, choice: Choice, changed: set[str], recomputed: set[str], inserted: Mapping[str, int] | None = None
-    ) -> Commit:
+    def finish(self, kind: str, choice: Choice) -> Commit:
         """Writes the commit."""
-        rows = {name: self.kept[name].rows for name in sorted(changed | recomputed)}
-        for name, count in rows.items():
-            form = "recomputed" if name in recomputed else "rows"
-            self.catalog.add_change(self.commit, name, (inserted or {}).get(name, count), None, form)
         seconds = time.monotonic() - self.started
-        detail = {"reason": choice.reason, "changed": sorted(changed), "recomputed": sorted(recomputed)}
-        self.catalog.add_commit(self.commit, kind, choice.engine, seconds, detail)
-        return Commit(self.commit, choice.engine, choice.reason, seconds, rows, dict(inserted or {}))
+        engines = {view.engine for view in self.views.values()} or {choice.engine}
+        engine = engines.pop() if len(engines) == 1 else choice.engine
+        detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
+        self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
+        rows = {name: self.kept[name].rows for name in [*self._defined, *self.changes] if name in self.kept}
+        views = {name: view for name, view in self.views.items() if name in self.kept}
+        return Commit(self.commit, engine, choice.reason, seconds, rows, changes=dict(self.changes), views=views)
+
+
+class _Pending:
+    """What the operations on a relation amount to: for each row that they name whether it is there in the end."""
+
+    def __init__(self, relation: Relation, known: Callable[[StoredRow], list[StoredRow]]) -> None:
+        self.relation, self.known = relation, known
+        self.rows: dict[StoredRow, bool] = {}
+        self._key = [i for i, column in enumerate(relation.columns) if column.name in relation.key]
+        self._key.sort(key=lambda i: relation.key.index(relation.columns[i].name))
+        self._latest: dict[StoredRow, StoredRow] = {}
+
+    def take(self, operation: Operation) -> None:
+        present = operation.kind != "delete"
+        if operation.kind != "upsert":
+            for row in operation.rows:
+                self.rows[row] = present
+                if self._key and present:
+                    self._latest[self.key(row)] = row
+            return
+        if not self._key:
+            raise DataError(problem("NO_KEY", relation=self.relation.name))
+        for row in operation.rows:
+            key = self.key(row)
+            others = [*self.known(key), *([self._latest[key]] if key in self._latest else [])]
+            for other in others:
+                self.rows[other] = False
+            self.rows[row], self._latest[key] = True, row
+
+    def key(self, row: StoredRow) -> StoredRow:
+        return tuple(row[i] for i in self._key)
+
+
+def key_error(relation: Relation, rows: Sequence[StoredRow]) -> DataError:
+    shown = [
+        f"  {relation.name}({', '.join(_value(v, c.type) for v, c in zip(row, relation.columns, strict=True))})"
+        for row in rows[:_SHOWN]
+    ]
+    if len(rows) > _SHOWN:
+        shown.append("  …")
+    return DataError(problem("KEY_VIOLATION", relation=relation.name, key=", ".join(relation.key), rows="\n".join(shown)))
+
+
+def _value(value: Any, type_: Any) -> str:
+    return shortened(repr(restore(value, type_)))
+
+
+def _as_of(directory: Path, relation: Relation, commit: int) -> list[StoredRow]:
+    from viewkeeper.history import rows_as_of
+
+    return rows_as_of(directory, relation, commit)
+
+
+def _changed_steps(old: Plan, new: Plan) -> set[str]:
+    """The relations that are new or kept otherwise than before."""
+    before = {relation.name: step for step in old.steps for relation in step.relations}
+    return {relation.name for step in new.steps for relation in step.relations if before.get(relation.name) != step}
+
+
+def _above(plan: Plan, names: set[str]) -> set[str]:
+    """The relations that depend on one of these, and these."""
+    return {name for name in plan.core.by_name if reach(plan.reads, {name}) & names}
 
 
 def _rules(program: Program, relation: Relation) -> list[Any]:
     return [rule for rule in program.rules if rule.head.relation == relation.name]
-
-
-def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
-    """The rows that the facts of a base relation stand for."""
-    work = Work.of(program, {relation.name})
-    engine = EmbeddedEngine.private()
-    try:
-        engine.prepare(work.core)
-        evaluate(work.core, engine)
-        return list(engine.read(relation))
-    finally:
-        engine.close()
 
 
 def _reported(relation: Relation, batches: Iterable[pa.RecordBatch], report: Report) -> Iterator[pa.RecordBatch]:
@@ -222,3 +438,9 @@ def _reported(relation: Relation, batches: Iterable[pa.RecordBatch], report: Rep
         rows += batch.num_rows
         report(Loading(relation.name, rows))
         yield batch
+
+
+def above(program: Program, changed: Iterable[str]) -> set[str]:
+    """The views that depend on one of these relations, or are one of them."""
+    graph, names = dependencies(program), set(changed)
+    return {view for view in program.derived if reach(graph, {view}) & names}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from viewkeeper.errors import ProgramError, StoreError, problem
 from viewkeeper.language import parse
 from viewkeeper.program.ast import Program
+from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies
-from viewkeeper.store.catalog import Catalog, Definition
+from viewkeeper.store.catalog import Catalog, Definition, Kept
 
 
 class Definitions:
@@ -19,21 +19,35 @@ class Definitions:
         self._path = path
         self._folded: tuple[int, Program] = (0, Program())
 
+    def contents(self, catalog: Catalog) -> tuple[Program, dict[str, Kept]]:
+        """What is defined, and where the rows of its relations are."""
+        program, kept = self.program(catalog), catalog.relations()
+        if program.by_name.keys() != kept.keys():
+            raise StoreError(problem("CATALOG_DAMAGED", path=self._path, why="its relations are not those that are defined"))
+        return program, kept
+
+    def program_at(self, catalog: Catalog, commit: int) -> Program:
+        """What was defined then."""
+        program = Program()
+        for definition in catalog.definitions(commit):
+            program = self.fold(program, definition)
+        return program
+
     def program(self, catalog: Catalog) -> Program:
         definitions = catalog.definitions()
         count, program = self._folded
         if len(definitions) < count:  # an older state than the last one
             count, program = 0, Program()
         for definition in definitions[count:]:
-            program = self._fold(program, definition)
+            program = self.fold(program, definition)
         self._folded = (len(definitions), program)
         return program
 
-    def _fold(self, program: Program, definition: Definition) -> Program:
+    def fold(self, program: Program, definition: Definition) -> Program:
         if definition.kind == "drop":
-            return _without(program, definition.name)
+            return without(program, definition.name)
         try:
-            return parse(definition.text, definition.name, program)
+            return parse(definition.text, definition.name, program, replacing=definition.kind == "replace")
         except ProgramError as error:
             why = f"what {definition.name} defined is not valid any more: {error.problems[0].message}"
             raise StoreError(problem("CATALOG_DAMAGED", path=self._path, why=why)) from error
@@ -45,15 +59,3 @@ def dependents_of(name: str, program: Program) -> list[str]:
         return sorted(other for other, reads in dependencies(program).items() if name in reads and other != name)
     relations = [r.name for r in program.relations if name in (type_.name for type_ in r.types)]
     return sorted(relations + [t.name for t in program.types if name in t.parts])
-
-
-def _without(program: Program, name: str) -> Program:
-    """Without the relation, or if there is none of that name without the type."""
-    if name not in program.by_name:
-        return replace(program, types=tuple(t for t in program.types if t.name != name))
-    return replace(
-        program,
-        relations=tuple(r for r in program.relations if r.name != name),
-        directives=tuple(d for d in program.directives if d.relation != name),
-        rules=tuple(r for r in program.rules if r.head.relation != name),
-    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from viewkeeper.changed import Changed
 from viewkeeper.program.ast import Relation, Rule
 from viewkeeper.program.printing import print_relation, print_rule
 from viewkeeper.store.rejects import Reject
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from viewkeeper.engines.evaluator import Progress as Progress
+    from viewkeeper.store.catalog import Catalog
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,22 @@ def silent(progress: Progress | Loading) -> None:
 
 
 @dataclass(frozen=True)
+class Maintained:
+    """How a commit brought a view up to date."""
+
+    view: str
+    strategy: str
+    engine: str
+    seconds: float
+    reason: str = ""
+    rows: int = 0
+
+    def record(self) -> dict[str, object]:
+        """As the catalog keeps it."""
+        return {name: value for name, value in vars(self).items() if value != ""}
+
+
+@dataclass(frozen=True)
 class Commit:
     """What a change of the warehouse did. ``number`` is None where nothing had to be changed."""
 
@@ -43,6 +62,8 @@ class Commit:
     seconds: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)
     inserted: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, Changed] = field(default_factory=dict)
+    views: dict[str, Maintained] = field(default_factory=dict)
     rejected: int = 0
     rejects: tuple[Reject, ...] = ()
     rejects_file: Path | None = None
@@ -75,3 +96,30 @@ class Verified:
     @property
     def right(self) -> bool:
         return not len(self.missing) and not len(self.surplus)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A commit as the log tells it: for each relation it changed how many rows came and went."""
+
+    number: int
+    time: str
+    kind: str
+    engine: str
+    seconds: float
+    reason: str
+    changes: dict[str, tuple[int, int]]
+    views: list[dict[str, object]]
+
+
+def logged(catalog: Catalog, since: int, relation: str | None) -> list[Logged]:
+    changes: dict[int, dict[str, tuple[int, int]]] = {}
+    for commit, name, inserted, deleted, _ in catalog.changes(since, None, relation):
+        changes.setdefault(commit, {})[name] = (inserted, deleted)
+    found = []
+    for number, time, kind, engine, seconds, text in catalog.commits(since):
+        if relation is None or number in changes:
+            detail = json.loads(text)
+            views = [view for view in detail.get("views", []) if relation in (None, view["view"])]
+            found.append(Logged(number, time, kind, engine, seconds, detail["reason"], changes.get(number, {}), views))
+    return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.errors import DataError, counted, problem
-from viewkeeper.program.arrow import batch_of_rows
+from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import Kind, Type
 from viewkeeper.program.values import BadValue, Stored, store, text_parser
@@ -48,6 +48,19 @@ def read_source(source: Any, relation: Relation, options: Options, reading: Read
         return _converted(_iterated(source, relation), relation, reading)
     why = f"rows cannot be loaded from a {type(source).__name__}"
     raise DataError(problem("DATA_CONFLICT", why=why, hint="Give a path, an Arrow table, a data frame or rows."))
+
+
+def read_rows(source: Any, relation: Relation, reading: Reading) -> list[tuple[Stored, ...]]:
+    """The rows of data in memory as stored values."""
+    if isinstance(source, (list, tuple)):
+        reading.rows += len(source)
+        found = (_stored_row(number, row, relation, reading) for number, row in enumerate(source, 1))
+        return [row for row in found if row is not None]
+    if isinstance(source, (str, Path)):
+        why = f"rows to change are given as data, not as a {type(source).__name__}"
+        raise DataError(problem("DATA_CONFLICT", why=why, hint="Load files with load; or commit a file of operations."))
+    width = max(1, relation.arity)
+    return [row for batch in read_source(source, relation, Options(), reading) for row in rows_of_batch(batch, width)]
 
 
 # ---- where rows come from

@@ -112,3 +112,18 @@ class State:
             engine.attach(relation, path, self.kept[relation.name].rows)
         else:
             engine.insert(relation.name, self.rows(relation))
+
+
+def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
+    """The rows that the facts of a base relation stand for."""
+    from viewkeeper.engines.embedded import EmbeddedEngine
+    from viewkeeper.engines.evaluator import evaluate
+
+    work = Work.of(program, {relation.name})
+    engine = EmbeddedEngine.private()
+    try:
+        engine.prepare(work.core)
+        evaluate(work.core, engine)
+        return list(engine.read(relation))
+    finally:
+        engine.close()

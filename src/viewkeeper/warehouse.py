@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -22,13 +22,15 @@ from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query
-from viewkeeper.outcomes import Commit, Loading, Shown, Verified, silent
+from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import Catalog, Definition, Kept
 from viewkeeper.store.lock import writer_lock
 from viewkeeper.store.rejects import Reading, Rejects, bad_rows, unused_file
+from viewkeeper.transaction import Asked, Transaction, asked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,8 +38,11 @@ if TYPE_CHECKING:
 
     from viewkeeper.answer import Answer
     from viewkeeper.change import Change
+    from viewkeeper.changed import Changed
     from viewkeeper.engines.interface import Engine
+    from viewkeeper.explain import Explained
     from viewkeeper.outcomes import Report
+    from viewkeeper.writer import Writer
 
 __all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
 
@@ -59,6 +64,7 @@ class Warehouse:
         self._spark = spark
         self._changes = RLock()
         self._closed = self._changed = False
+        self._writer: Writer | None = None
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
         self._definitions = Definitions(self.path)
@@ -72,6 +78,7 @@ class Warehouse:
 
     def close(self) -> None:
         self._closed = True
+        self._close_writer()
         for catalog in self._idle.pop(os.getpid(), []):
             catalog.close()
         if self._changed:
@@ -91,26 +98,36 @@ class Warehouse:
         with self._reading() as state:
             return state.program
 
-    # ---- changing
+    # ---- definitions
 
-    def define(self, text: str, name: str = "<text>", engine: str | None = None, report: Report = silent) -> Commit:
-        """Adds relations, rules and facts; what is there already may be repeated. Views are computed at once."""
-        with self._changing() as change:
+    def define(
+        self,
+        text: str,
+        name: str = "<text>",
+        engine: str | None = None,
+        report: Report = silent,
+        *,
+        replace: bool = False,
+        strict: bool = False,
+    ) -> Commit:
+        """Adds relations, rules and facts; what is there already may be repeated. Views are computed at once.
+
+        ``replace``: what the text declares takes the place of what there is of the same name. Only what changes, and what
+        depends on it, is computed anew; ``strict`` refuses even that for views that hold rows.
+        """
+        with self._changing(report, strict, fresh=True) as change:
             choice = self._choose(engine, change)
-            program = parse(text, name, change.program)
+            program = parse(text, name, change.program, replacing=replace)
             if program == change.program:
                 return Commit(None, choice.engine, "nothing new")
-            _refuse_views_with_rows(program, change)
-            change.catalog.add_definition(change.commit, Definition("define", name, text))
-            changed = change.adopt(program)
-            change.add_facts(changed - program.derived)
-            views = change.above(changed)
-            change.recompute(views, choice, report)
-            return change.log("define", choice, changed, views)
+            _refuse_lost_rows(program, change)
+            change.catalog.add_definition(change.commit, Definition("replace" if replace else "define", name, text))
+            change.adopt(program, choice)
+            return change.finish("define", choice)
 
     def drop(self, name: str) -> Commit:
         """Removes a relation with its rows and rules, or a type, unless something depends on it."""
-        with self._changing() as change:
+        with self._changing(fresh=True) as change:
             program = change.program
             if name not in {t.name for t in program.types}:
                 self._known(name, program)
@@ -118,9 +135,11 @@ class Warehouse:
             if dependents:
                 raise StoreError(problem("DROP_DEPENDENTS", relation=name, dependents=", ".join(dependents)))
             change.catalog.add_definition(change.commit, Definition("drop", name, ""))
-            if name in change.kept:
-                change.forget(name)
-            return change.log("drop", Choice("embedded", "nothing to compute"), set(), set())
+            choice = Choice("embedded", "nothing to compute")
+            change.adopt(without(program, name), choice)
+            return change.finish("drop", choice)
+
+    # ---- rows
 
     def load(
         self,
@@ -133,6 +152,7 @@ class Warehouse:
         rejects: str | Path | None = None,
         engine: str | None = None,
         report: Report = silent,
+        strict: bool = False,
     ) -> Commit:
         """Adds rows to a base relation, or to several as one commit: ``load({"a": "a.csv", "b": rows})``.
 
@@ -142,35 +162,147 @@ class Warehouse:
 
         sources = dict(relation) if isinstance(relation, Mapping) else {relation: source}
         options = Options(delimiter, header)
-        with self._changing() as change, self._rejects(sources, rejects) as found:
+        with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
             choice = self._choose(engine, change, sources.values())
             readings = {name: Reading(name, found) for name in sources}
-            inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice, report) for r in relations}
+            inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:
                 raise bad_rows(", ".join(sources), found, sum(r.rows for r in readings.values()), found.keep())
-            changed = {name for name, rows in inserted.items() if rows}
-            views = change.above(changed)
-            change.recompute(views, choice, report)
-            commit = Commit(None, choice.engine, "every row is there already", inserted=inserted)
-            if changed:
-                commit = change.log("load", choice, changed, views, inserted)
-            return replace(commit, rejected=found.rows, rejects=tuple(found.first), rejects_file=found.keep())
+            commit = Commit(None, choice.engine, "every row is there already")
+            if change.signs:
+                change.propagate(choice)
+                commit = change.finish("load", choice)
+            return replace(
+                commit, inserted=inserted, rejected=found.rows, rejects=tuple(found.first), rejects_file=found.keep()
+            )
+
+    def transaction(self, engine: str | None = None, strict: bool = False) -> Transaction:
+        """Collects operations; leaving its ``with`` block commits them as one."""
+        return Transaction(lambda operations: self._commit(operations, engine, strict))
+
+    def commit(
+        self,
+        inserts: Mapping[str, Any] | None = None,
+        deletes: Mapping[str, Any] | None = None,
+        upserts: Mapping[str, Any] | None = None,
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+    ) -> Commit:
+        """Rows to insert, delete and upsert, by relation, as one transaction; returns exactly what changed.
+
+        Deletes come first, then inserts, then upserts. ``strict`` refuses to compute a view anew.
+        """
+        return self._commit(asked(inserts, deletes, upserts), engine, strict)
+
+    def preview(
+        self,
+        inserts: Mapping[str, Any] | None = None,
+        deletes: Mapping[str, Any] | None = None,
+        upserts: Mapping[str, Any] | None = None,
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+    ) -> Commit:
+        """What ``commit`` would change; nothing is changed."""
+        return self._commit(asked(inserts, deletes, upserts), engine, strict, dry_run=True)
+
+    def commit_file(
+        self, path: str | Path, *, engine: str | None = None, strict: bool = False, dry_run: bool = False
+    ) -> Commit:
+        """A file of operations, one JSON object a line, as one transaction: {"relation": "r", "op": "insert", "row": [1, "a"]}."""
+        from viewkeeper.operations import read_operations
+
+        return self._commit(read_operations(Path(path)), engine, strict, dry_run)
+
+    def _commit(self, operations: list[Asked], engine: str | None, strict: bool, dry_run: bool = False) -> Commit:
+        from viewkeeper.change import Operation
+        from viewkeeper.sources import read_rows
+
+        with suppress(_DryRun), self._changing(strict=strict) as change:
+            found = Rejects()
+            wanted = []
+            total = 0
+            for one in operations:
+                relation = self._base(one.relation, change.program)
+                reading = Reading(one.relation, found, first_line=one.line or 1)
+                wanted.append(Operation(one.kind, relation, read_rows(one.rows, relation, reading)))
+                total += reading.rows
+            if found.rows:
+                raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
+            choice = self._choose(engine, change)
+            change.want(wanted)
+            commit = Commit(None, choice.engine, "everything is as wanted already")
+            if change.signs:
+                change.propagate(choice)
+                commit = change.finish("transaction", choice)
+            if dry_run:
+                for changed in commit.changes.values():
+                    _ = changed.stored
+                commit = replace(commit, number=None)
+                raise _DryRun
+        return commit
 
     # ---- asking
 
-    def query(self, text: str, engine: str | None = None, report: Report = silent) -> Answer:
-        """The assignments that make a body true: ``based_on("bash", X), !broken(X)``."""
+    def query(self, text: str, engine: str | None = None, report: Report = silent, *, as_of: int | None = None) -> Answer:
+        """The assignments that make a body true: ``based_on("bash", X), !broken(X)``; ``as_of``: after that commit."""
         with self._reading() as state:
             from viewkeeper.answer import Answer
             from viewkeeper.engines.evaluator import evaluate
             from viewkeeper.program.arrow import to_real
 
+            if as_of is not None:
+                return self._query_as_of(text, state, as_of, report)
             program, relation = self._asked(text, state.program)
             work = Work.of(program, {relation.name})
             with state.engine(self._choose(engine, state).engine, work) as runner:
                 evaluate(work.core, runner, report)
                 return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+
+    def _query_as_of(self, text: str, state: State, commit: int, report: Report) -> Answer:
+        from viewkeeper.answer import Answer
+        from viewkeeper.engines.embedded import EmbeddedEngine
+        from viewkeeper.engines.evaluator import evaluate
+        from viewkeeper.history import History
+        from viewkeeper.program.arrow import to_real
+
+        then = History(state, self._definitions, commit)
+        program, relation = self._asked(text, then.program)
+        work = Work.of(program, {relation.name})
+        runner = EmbeddedEngine.private()
+        try:
+            runner.prepare(work.core)
+            then.fill(runner, work, program)
+            evaluate(work.core, runner, report)
+            return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+        finally:
+            runner.close()
+
+    def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
+        """The commits after ``since``, in order, or those that changed a relation, with what they changed."""
+        with self._reading() as state:
+            if view is not None:
+                self._known(view, state.program)
+            return logged(state.catalog, since, view)
+
+    def changes(self, commit: int) -> dict[str, Changed]:
+        """What a commit changed, from the log."""
+        with self._reading() as state:
+            from viewkeeper.history import changes_of
+
+            return changes_of(state, self._definitions, commit)
+
+    def explain(self, view: str) -> Explained:
+        """How a view is kept: strategy, rules, statements and indexes."""
+        from viewkeeper.explain import explain
+
+        with self._reading() as state:
+            self._known(view, state.program)
+            if view not in state.program.derived:
+                raise StoreError(problem("NOT_A_VIEW", relation=view))
+            return explain(state.program, state.kept, view)
 
     def show(self, relation: str | None = None) -> list[Shown]:
         """What is defined: relations, their kind, rows, and where they are kept."""
@@ -209,7 +341,7 @@ class Warehouse:
             catalog = Catalog.open(self.path, writable=False)
         try:
             with catalog.snapshot():
-                yield State(self.path, catalog, *self._contents(catalog), self._spark)
+                yield State(self.path, catalog, *self._definitions.contents(catalog), self._spark)
         except BaseException:
             catalog.close()
             raise
@@ -219,35 +351,47 @@ class Warehouse:
             idle.append(catalog)
 
     @contextmanager
-    def _changing(self) -> Iterator[Change]:
-        """The warehouse held for one change; everything or nothing."""
+    def _changing(self, report: Report = silent, strict: bool = False, fresh: bool = False) -> Iterator[Change]:
+        """The warehouse held for one change; everything or nothing. ``fresh``: with nothing prepared, for other definitions."""
         from viewkeeper.change import Change
-        from viewkeeper.store.snapshots import remove_leftovers
 
         self._refuse_closed()
         with self._changes, writer_lock(self.path):
-            catalog = Catalog.open(self.path, writable=True)
+            if fresh:
+                self._close_writer()
+            writer = self._open_writer()
             try:
-                with catalog.transaction():
-                    program, kept = self._contents(catalog)
-                    remove_leftovers(self.path, kept.values())
-                    yield Change(self.path, catalog, program, kept, self._spark, catalog.last_commit() + 1, self.hot_rows)
+                with writer.catalog.transaction():
+                    program, kept = writer.contents(self._definitions)
+                    number = writer.catalog.last_commit() + 1
+                    change = Change(
+                        self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
+                    )
+                    yield change
                 self._changed = True
+                writer.done(change)
             except BaseException:
-                catalog.close()
+                self._close_writer()
                 raise
-            with _late():
-                catalog.close()
+            if fresh:
+                with _late():
+                    self._close_writer()
+
+    def _open_writer(self) -> Writer:
+        from viewkeeper.writer import Writer
+
+        if self._writer is None or self._writer.process != os.getpid():
+            self._writer = Writer(self.path)
+        return self._writer
+
+    def _close_writer(self) -> None:
+        if self._writer is not None and self._writer.process == os.getpid():
+            self._writer.close()
+        self._writer = None
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
-
-    def _contents(self, catalog: Catalog) -> tuple[Program, dict[str, Kept]]:
-        program, kept = self._definitions.program(catalog), catalog.relations()
-        if program.by_name.keys() != kept.keys():
-            raise StoreError(problem("CATALOG_DAMAGED", path=self.path, why="its relations are not those that are defined"))
-        return program, kept
 
     def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
         try:
@@ -287,17 +431,26 @@ class Warehouse:
             found.discard()
 
 
-def _refuse_views_with_rows(program: Program, change: Change) -> None:
-    """A relation becomes a view with its first rule; only facts, which are rules too, may be in it by then."""
-    from viewkeeper.change import facts_of
+def _refuse_lost_rows(program: Program, change: Change) -> None:
+    """A relation becomes a view with its first rule; only facts, which are rules too, may be in it by then. One whose columns
+    change must be a view: what was loaded would be lost."""
+    from viewkeeper.state import facts_of
 
-    for name in program.derived & change.kept.keys() - change.program.derived:
-        facts = facts_of(change.program, change.program.relation(name))
-        if change.kept[name].rows > sum(batch.num_rows for batch in facts):
-            why = f'relation "{name}" holds rows that were loaded and cannot become a view'
-            raise StoreError(
-                problem("DATA_CONFLICT", why=why, hint="Give the view another name and a rule that reads this one.")
-            )
+    def refuse(why: str) -> None:
+        hint = "Give the view another name and a rule that reads this one."
+        raise StoreError(problem("DATA_CONFLICT", why=why, hint=hint))
+
+    for name in change.kept.keys() & program.by_name.keys() - change.program.derived:
+        if name in program.derived:
+            facts = facts_of(change.program, change.program.relation(name))
+            if change.kept[name].rows > sum(batch.num_rows for batch in facts):
+                refuse(f'relation "{name}" holds rows that were loaded and cannot become a view')
+        elif program.relation(name) != change.program.relation(name) and change.kept[name].rows:
+            refuse(f'relation "{name}" holds rows and cannot be declared otherwise')
+
+
+class _DryRun(Exception):
+    """Ends a change whose result is known, so that nothing of it stays."""
 
 
 @contextmanager

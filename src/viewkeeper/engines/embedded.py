@@ -22,7 +22,7 @@ from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.types import Kind, Type
+from viewkeeper.program.types import NUMBER, Kind, Type
 
 T = TypeVar("T")
 BATCH = 50_000
@@ -84,6 +84,13 @@ class EmbeddedEngine:
             f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name('rows of ' + sql_name(relation.name))}"
             f" ON {name(sql_name(relation.name))} ({', '.join(unique)})"
         )
+        if relation.key:
+            types = {c.name: c.type for c in relation.columns}
+            key = [identity(name(sql_name(column)), types[column]) for column in relation.key]
+            self._execute(
+                f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name('key of ' + sql_name(relation.name))}"
+                f" ON {name(sql_name(relation.name))} ({', '.join(key)})"
+            )
 
     def clear(self, relation: str) -> None:
         """Removes all rows."""
@@ -95,18 +102,40 @@ class EmbeddedEngine:
         for relation in self._relations.keys() - self.stored:
             self._execute(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
 
+    def drop_all_temporary(self) -> None:
+        """Removes every temporary table of the connection."""
+        tables = self._execute("SELECT name FROM temp.sqlite_master WHERE type = 'table'").fetchall()
+        for [name] in tables:
+            self._execute(f"DROP TABLE temp.{self.dialect.identifier(name)}")
+
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
         return self.insert_into(self._relations[relation], rows)
 
     def insert_into(self, declared: Relation, rows: Iterable[pa.RecordBatch]) -> int:
         relation, width = declared.name, max(1, declared.arity)
-        sql = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT DO NOTHING"
+        # The same row again is no conflict; another one with the same key is.
+        name = self.dialect.identifier
+        unique = ", ".join(identity(name(sql_name(c.name)), c.type) for c in declared.columns) or "present"
+        sql = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT ({unique}) DO NOTHING"
         before = self.connection.total_changes
         for batch in rows:
             self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width)))
         added = self.connection.total_changes - before
         self._rows.pop(relation, None)
         return added
+
+    def insert_rows(self, relation: Relation, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Adds rows of stored values that are not there yet."""
+        sql = f"INSERT INTO {self.dialect.table(relation.name)} VALUES ({', '.join('?' * max(1, relation.arity))})"
+        self._guard(partial(self.connection.executemany, sql, rows))
+        self._rows.pop(relation.name, None)
+
+    def delete(self, relation: Relation, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Removes rows of stored values."""
+        columns = [(self.dialect.identifier(sql_name(c.name)), c.type) for c in relation.columns] or [("present", NUMBER)]
+        same = " AND ".join(f"{identity(column, type_)} = {identity('?', type_)}" for column, type_ in columns)
+        self._guard(partial(self.connection.executemany, f"DELETE FROM {self.dialect.table(relation.name)} WHERE {same}", rows))
+        self._rows.pop(relation.name, None)
 
     def count(self, relation: str) -> int:
         if relation not in self._rows:

@@ -14,7 +14,7 @@ from viewkeeper.program.ast import Atom, Column, Literal, Program, Relation, Rul
 from viewkeeper.program.check import alternatives_problems, check
 from viewkeeper.program.functions import comparable
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.merge import merge
+from viewkeeper.program.merge import merge, without
 from viewkeeper.program.safety import scope_variables
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer
@@ -22,8 +22,10 @@ from viewkeeper.program.typing import Typer
 __all__ = ["parse", "parse_query"]
 
 
-def parse(text: str, name: str = "<text>", base: Program | None = None) -> Program:
+def parse(text: str, name: str = "<text>", base: Program | None = None, replacing: bool = False) -> Program:
     """The program of a text, checked; ``base`` is what is declared already, and the result has both.
+
+    ``replacing``: what the base has of the relations that the text declares is left out.
 
     >>> print(parse(".decl p(x: number) p(1). p(x + 1) :- p(x), x < 3."), end="")
     .decl p(x: number)
@@ -37,6 +39,8 @@ def parse(text: str, name: str = "<text>", base: Program | None = None) -> Progr
     program, problems = lowered.program, reading.problems + lowered.problems
     doubtful = frozenset(lowered.doubtful)
     if base is not None:
+        for relation in program.relations if replacing else ():
+            base = without(base, relation.name) if relation.name in base.by_name else base
         program, conflicts = merge(base, program)
         problems += conflicts
         doubtful |= {conflict.parameters["name"] for conflict in conflicts}

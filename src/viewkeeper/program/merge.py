@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from viewkeeper.errors import Problem, problem
@@ -60,3 +61,15 @@ def without_spans(node: T) -> T:
         )
     result: T = found
     return result
+
+
+def without(program: Program, name: str) -> Program:
+    """Without the relation, or if there is none of that name without the type."""
+    if name not in program.by_name:
+        return replace(program, types=tuple(t for t in program.types if t.name != name))
+    return replace(
+        program,
+        relations=tuple(r for r in program.relations if r.name != name),
+        directives=tuple(d for d in program.directives if d.relation != name),
+        rules=tuple(r for r in program.rules if r.head.relation != name),
+    )

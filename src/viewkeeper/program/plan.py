@@ -139,6 +139,11 @@ class Plan:
     steps: tuple[Step, ...]
     reads: Mapping[str, frozenset[str]]
 
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The relations that are changed from outside."""
+        return tuple(step.relation.name for step in self.steps if isinstance(step, Base))
+
 
 def beside(relation: Relation, what: str) -> Relation:
     """The relation of a plan beside a stored one."""

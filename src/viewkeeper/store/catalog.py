@@ -3,7 +3,7 @@
     $meta         format version
     $definition   what was defined and dropped, in order, as it was given
     $commit       one row for each change of the warehouse
-    $change       which relations it changed, and by how much
+    $change       which relations it changed, and how: see ``store.log``
     $relation     how many rows each relation has, and where they are
 
 Relations themselves are tables without a ``$`` in front. Everything a commit changes is one SQLite transaction.
@@ -27,10 +27,11 @@ from viewkeeper.store.failures import UNWRITABLE, result_code, translated
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 1
+FORMAT = 2
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 _LONG_LOG = 16 * 1024 * 1024
+_END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
 _SCHEMA = """
@@ -41,8 +42,9 @@ CREATE TABLE "$commit" (
     id INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, engine TEXT NOT NULL, seconds REAL NOT NULL,
     detail TEXT NOT NULL) STRICT;
 CREATE TABLE "$change" (
-    commit_id INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER, deleted INTEGER, form TEXT NOT NULL,
-    PRIMARY KEY (commit_id, relation)) STRICT;
+    commit_id INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
+    form TEXT NOT NULL, rows BLOB, PRIMARY KEY (commit_id, relation)) STRICT;
+CREATE INDEX "$change of relation" ON "$change" (relation, commit_id);
 CREATE TABLE "$relation" (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, rows INTEGER NOT NULL, place TEXT NOT NULL, changed INTEGER NOT NULL,
     snapshot INTEGER) STRICT;
@@ -63,11 +65,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Definition:
-    """A text that was defined, or the name of a relation that was dropped."""
+    """A text that was defined ("define", "replace"), or the name of a relation that was dropped ("drop")."""
 
     kind: str
     name: str
     text: str
+    commit: int = 0
 
 
 class Catalog:
@@ -118,7 +121,7 @@ class Catalog:
         found = rows[0][0] if rows else "none"
         if not str(found).isdecimal():
             raise StoreError(problem("CATALOG_DAMAGED", path=self.directory, why=f"its format is {found}"))
-        if int(found) > FORMAT:
+        if int(found) != FORMAT:
             raise StoreError(problem("CATALOG_VERSION", path=self.directory, found=found, known=FORMAT))
 
     @classmethod
@@ -179,9 +182,10 @@ class Catalog:
 
     # ---- definitions
 
-    def definitions(self) -> list[Definition]:
-        rows = self.connection.execute('SELECT kind, name, text FROM "$definition" ORDER BY id')
-        return [Definition(*row) for row in rows]
+    def definitions(self, until: int | None = None) -> list[Definition]:
+        """In order; those of commits up to ``until``."""
+        sql = 'SELECT kind, name, text, commit_id FROM "$definition" WHERE commit_id <= ? ORDER BY id'
+        return [Definition(*row) for row in self.connection.execute(sql, (_END if until is None else until,))]
 
     def add_definition(self, commit: int, definition: Definition) -> None:
         self.connection.execute(
@@ -201,8 +205,28 @@ class Catalog:
             (commit, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), kind, engine, seconds, json.dumps(detail)),
         )
 
-    def add_change(self, commit: int, relation: str, inserted: int | None, deleted: int | None, form: str) -> None:
-        self.connection.execute('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?)', (commit, relation, inserted, deleted, form))
+    def add_change(self, commit: int, relation: str, inserted: int, deleted: int, form: str, rows: bytes | None) -> None:
+        row = (commit, relation, inserted, deleted, form, rows)
+        self.connection.execute('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?, ?)', row)
+
+    def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:
+        """commit_id, relation, inserted, deleted, form: of commits after ``since`` up to ``until``, in order."""
+        where = "" if relation is None else " AND relation = :relation"
+        return self.connection.execute(
+            'SELECT commit_id, relation, inserted, deleted, form FROM "$change" WHERE commit_id > :since'
+            f" AND commit_id <= :until{where} ORDER BY commit_id, relation",
+            {"since": since, "until": _END if until is None else until, "relation": relation},
+        ).fetchall()
+
+    def packed_change(self, commit: int, relation: str) -> bytes | None:
+        sql = 'SELECT rows FROM "$change" WHERE commit_id = ? AND relation = ?'
+        [[rows]] = self.connection.execute(sql, (commit, relation))
+        return rows  # type: ignore[no-any-return]
+
+    def commits(self, since: int, until: int | None = None) -> list[tuple[Any, ...]]:
+        """id, time, kind, engine, seconds, detail: of commits after ``since``, in order."""
+        sql = 'SELECT id, time, kind, engine, seconds, detail FROM "$commit" WHERE id > ? AND id <= ? ORDER BY id'
+        return self.connection.execute(sql, (since, _END if until is None else until)).fetchall()
 
     # ---- relations
 

@@ -89,9 +89,10 @@ class Reading:
     relation: str
     rejects: Rejects = field(default_factory=Rejects)
     rows: int = 0
+    first_line: int = 1
 
     def reject(self, line: int, column: str, value: str, reason: str) -> None:
-        self.rejects.append(Reject(self.relation, line, column, value, reason))
+        self.rejects.append(Reject(self.relation, line + self.first_line - 1, column, value, reason))
 
 
 def unused_file(directory: Path, relation: str) -> Path:

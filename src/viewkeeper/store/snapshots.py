@@ -29,11 +29,15 @@ _LONGEST = 150
 
 
 def snapshot_path(directory: Path, relation: str, commit: int) -> Path:
+    return directory / DIRECTORY / file_name(relation) / str(commit)
+
+
+def file_name(relation: str) -> str:
     """Capital letters are marked, as some file systems do not tell them from small ones."""
     name = quote(relation.translate(_CAPITALS), safe="^")
     if len(name) > _LONGEST:
         name = f"{name[:_LONGEST]}~{hashlib.sha256(relation.encode()).hexdigest()[:20]}"
-    return directory / DIRECTORY / name / str(commit)
+    return name
 
 
 def write_snapshot(path: Path, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:

@@ -1,3 +1,4 @@
 """Stored views that follow changes, on SQLite: ``Maintainer`` carries out a plan, one keeper for each of its steps."""
 
 from viewkeeper.engines.keep.maintainer import Maintainer as Maintainer
+from viewkeeper.engines.keep.maintainer import strategy as strategy

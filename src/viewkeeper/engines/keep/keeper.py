@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from viewkeeper.engines.embedded import identity
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.ast import Relation
+from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import SIGN, Group, shown_columns
+from viewkeeper.program.types import NUMBER
+
+WANTED = "$wanted"
 
 Signs = Mapping[str, frozenset[int]]
 """Of relations that have changed: whether rows came (1), went (-1), or both."""
@@ -69,6 +73,13 @@ class Stored:
         sql = f'INSERT INTO {self.change} ({self.columns}, "{SIGN}") {select}'
         return self.tables.run(sql, parameters, self.relation.name).rowcount
 
+    def is_empty(self) -> bool:
+        return not self.tables.run(f"SELECT 1 FROM {self.table} LIMIT 1").fetchall()
+
+    def all_came(self) -> None:
+        """Notes every row as one that came."""
+        self.note(f"SELECT {self.columns}, 1 FROM {self.table}")
+
     def apply(self) -> None:
         """Brings in the changes, where nothing but the rows themselves is stored."""
         self.remove()
@@ -90,6 +101,8 @@ class BaseKeeper:
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations: tuple[Relation, ...] = (relation,)
         self.stored = Stored(tables, relation)
+        columns = (*tables.relations[f"{relation.name}$change"].columns[:-2], Column(WANTED, NUMBER))
+        self.wanted = tables.temporary(Relation(f"{relation.name}$wanted", columns), unique=True)
 
     def create(self) -> None:
         self.stored.create()
@@ -108,3 +121,54 @@ class BaseKeeper:
 
     def settle(self) -> None:
         self.stored.apply()
+
+    def want(self, rows: Iterable[tuple[Any, ...]], present: bool) -> None:
+        """Rows that shall be there afterwards, or shall not. What is wanted first of a row counts."""
+        self.stored.tables.used(self.wanted)
+        places = ", ".join("?" * len(self.stored.tables.columns(self.relations[0])))
+        sql = f"INSERT INTO {self.wanted} VALUES ({places}, {int(present)}) ON CONFLICT DO NOTHING"
+        self.stored.tables.engine.connection.executemany(sql, rows)
+
+    def net(self) -> frozenset[int]:
+        """Notes what must change so that what is wanted holds; returns whether rows come, go, or both."""
+        stored = self.stored
+        there = f"EXISTS (SELECT 1 FROM {stored.table} AS h WHERE {stored.same('h', 'w')})"
+        signs = [
+            sign
+            for sign, condition in ((1, f'w."{WANTED}" = 1 AND NOT {there}'), (-1, f'w."{WANTED}" = 0 AND {there}'))
+            if stored.note(f"SELECT {stored.of('w')}, {sign} FROM {self.wanted} AS w WHERE {condition}")
+        ]
+        return frozenset(signs)
+
+    def came(self) -> int:
+        """How many rows are noted as coming."""
+        [[rows]] = self.stored.tables.run(f'SELECT count(*) FROM {self.stored.change} WHERE "{SIGN}" = 1')
+        return int(rows)
+
+    def broken_keys(self, limit: int) -> list[tuple[Any, ...]]:
+        """Rows that shall come, with a key that another row has or that comes, too; the key first, then the row."""
+        stored, relation = self.stored, self.relations[0]
+        tables, types = stored.tables, {c.name: c for c in relation.columns}
+        key = [types[name] for name in relation.key]
+        stays = (
+            f"SELECT 1 FROM {stored.table} AS h WHERE {tables.same('h', 'c', key)} AND NOT EXISTS"
+            f' (SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = -1 AND {stored.same("d", "h")})'
+        )
+        again = (
+            f'SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = 1 AND d.rowid <> c.rowid AND {tables.same("d", "c", key)}'
+        )
+        rows = (
+            f'SELECT {stored.of("c")} FROM {stored.change} AS c WHERE c."{SIGN}" = 1 AND (EXISTS ({stays}) OR EXISTS ({again}))'
+        )
+        return tables.run(f"{rows} LIMIT {limit}").fetchall()
+
+    def rows_with_key(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The rows that have a key; there is at most one."""
+        stored, relation = self.stored, self.relations[0]
+        types = {c.name: c.type for c in relation.columns}
+        same = " AND ".join(
+            f"{identity(stored.tables.name(name), types[name])} = {identity(f':k{i}', types[name])}"
+            for i, name in enumerate(relation.key)
+        )
+        sql = f"SELECT {stored.columns} FROM {stored.table} WHERE {same}"
+        return stored.tables.run(sql, {f"k{i}": value for i, value in enumerate(key)}).fetchall()

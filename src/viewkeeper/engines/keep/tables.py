@@ -73,6 +73,7 @@ class Tables:
         self.dialect = PlanDialect(self.engine.dialect.where)
         self.relations: dict[str, Relation] = dict(self.plan.core.by_name)
         self.compiler = Compiler(self.relations, Hierarchy.of(self.plan.core.types), self.dialect)
+        self.prepared: dict[str, list[str]] = {}
         self._dirty: set[str] = set()
 
     # ---- names
@@ -117,7 +118,9 @@ class Tables:
         if unique:
             name = self.dialect.identifier(f"rows of {sql_name(relation.name)}")
             bare = self.dialect.identifier(sql_name(relation.name))
-            listed = ", ".join(self.identities(relation.columns))
+            listed = ", ".join(
+                self.identities([c for c in relation.columns if not c.name.startswith("$") or c.name == PRESENT])
+            )
             self.engine.run(f"CREATE UNIQUE INDEX IF NOT EXISTS temp.{name} ON {bare} ({listed})", {})
         return table
 
@@ -147,6 +150,7 @@ class Tables:
         if prefix:
             sql = re.sub(r":(p\d+)\b", rf":{prefix}\1", sql)
             parameters = {f"{prefix}{name}": value for name, value in parameters.items()}
+        self.prepared.setdefault(rule.head.relation.partition("$")[0], []).append(sql)
         return Select(sql, parameters, rule)
 
     def index(self, access: Access) -> None:

@@ -1,0 +1,133 @@
+"""Relations that are kept only as snapshots: too large for the catalog, or views of such.
+
+A change of one is a new snapshot. Views are computed anew, and the difference is what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from viewkeeper.changed import StoredRow
+from viewkeeper.engines.choice import Choice
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.engines.evaluator import evaluate
+from viewkeeper.engines.interface import Engine
+from viewkeeper.engines.keep import Maintainer
+from viewkeeper.errors import StoreError, problem
+from viewkeeper.outcomes import Maintained
+from viewkeeper.program.arrow import rows_of_batch
+from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.state import Work
+from viewkeeper.store.snapshots import count_snapshot, read_snapshot, write_snapshot
+from viewkeeper.writer import cold_relations, plan_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from viewkeeper.change import Change
+
+
+class Cold:
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    # ---- base rows
+
+    def load(self, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
+        width = max(1, relation.arity)
+        return self._changed(relation, ((rows_of_batch(batch, width), True) for batch in batches))
+
+    def want(self, relation: Relation, came: Sequence[StoredRow], went: Sequence[StoredRow]) -> None:
+        self._changed(relation, ((came, True), (went, False)))
+
+    def _changed(self, relation: Relation, wanted: Iterable[tuple[Iterable[StoredRow], bool]]) -> int:
+        """A new snapshot with the rows changed; returns how many came."""
+        engine = EmbeddedEngine.private()
+        try:
+            maintainer = Maintainer(engine, plan_of(Program(relations=(relation,))))
+            maintainer.create([relation.name])
+            engine.insert_into(relation, self.change.rows(relation))
+            base = maintainer.base(relation.name)
+            for rows, present in wanted:
+                base.want(rows, present)
+            if not base.net():
+                return 0
+            base.settle()
+            came, went = maintainer.changes(relation.name)
+            self._replace(relation, engine, came, went)
+            return len(came)
+        finally:
+            engine.close()
+
+    def _replace(self, relation: Relation, engine: Engine, came: Sequence[StoredRow], went: Sequence[StoredRow]) -> None:
+        change = self.change
+        rows = write_snapshot(change.new_snapshot(relation), relation, engine.read(relation))
+        change.update(relation.name, rows=rows, place="cold", snapshot=change.commit)
+        change.told(relation, came, went)
+        change.signs[relation.name] = frozenset([1] * bool(came) + [-1] * bool(went))
+
+    def take(self, relation: Relation, rows: int) -> int:
+        """The new snapshot, written by Spark, has the relation's rows and more; returns how many more."""
+        change, kept = self.change, self.change.kept[relation.name]
+        more = rows - kept.rows
+        if not more:
+            return 0
+        if kept.rows:
+            old = set(_rows(change.rows(relation), relation))
+            new = _rows(read_snapshot(change.new_snapshot(relation), relation), relation)
+            change.told(relation, [row for row in new if row not in old], [])
+        else:
+            change.log.add_first(change.commit, relation.name, rows)
+        change.update(relation.name, rows=rows, place="cold", snapshot=change.commit)
+        change.signs[relation.name] = frozenset({1})
+        return more
+
+    def forget(self, relation: Relation) -> None:
+        self.change.told(relation, [], list(_rows(self.change.rows(relation), relation)))
+
+    # ---- views
+
+    def follow(self, choice: Choice, defined: Iterable[str] = ()) -> None:
+        """Computes anew the views above a cold relation of which something has changed."""
+        change = self.change
+        cold = cold_relations(change.program, change.kept)
+        graph = dependencies(change.program)
+        changed = set(change.signs) | set(defined)
+        views = {v for v in cold & change.program.derived if reach(graph, {v}) & changed}
+        if not views:
+            return
+        if change.strict and any(change.kept[view].rows for view in views):
+            raise StoreError(problem("STRICT", views=", ".join(sorted(views)), why="kept as snapshots only"))
+        work = Work.of(change.program, views)
+        with change.separate_engine(choice.engine, work) as engine:
+            evaluate(work.core, engine, change.report)
+            for name in sorted(views):
+                self._keep(engine, change.program.relation(name))
+                change.views[name] = Maintained(name, "recomputation", choice.engine, 0.0, "kept as a snapshot only")
+
+    def _keep(self, engine: Engine, relation: Relation) -> None:
+        change, name = self.change, relation.name
+        held = change.kept[name].rows
+        old = set(_rows(change.rows(relation), relation)) if held else set()
+        if held and not change.is_cold(name):
+            change.tables.clear(name)
+        write_snapshot(change.new_snapshot(relation), relation, engine.read(relation))
+        rows = count_snapshot(change.new_snapshot(relation))
+        if not held:
+            change.log.add_first(change.commit, name, rows)
+        else:
+            new = set(_rows(read_snapshot(change.new_snapshot(relation), relation), relation))
+            if new != old:
+                change.told(relation, list(new - old), list(old - new))
+        change.update(name, rows=rows, place="cold", snapshot=change.commit)
+        change.signs[name] = frozenset({1})
+
+
+def _rows(batches: Iterable[pa.RecordBatch], relation: Relation) -> list[StoredRow]:
+    width = max(1, relation.arity)
+    return [row for batch in batches for row in rows_of_batch(batch, width)]
+
+
+Read = Callable[[], list[StoredRow]]

@@ -1,0 +1,107 @@
+"""How a view is kept, told to people: strategy, rules, statements, indexes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.engines.keep import Maintainer, strategy
+from viewkeeper.program.ast import Program, Rule
+from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.program.printing import print_rule
+from viewkeeper.program.strata import reach
+from viewkeeper.rewrite.maintenance_rules import maintenance_rules
+from viewkeeper.store.catalog import Kept
+from viewkeeper.writer import cold_relations, plan_of
+
+_WHY = {
+    "counting": "not recursive: each row is kept with the number of its derivations",
+    "totals": "an aggregate of sums: each group is kept with its totals",
+    "ordered index": "a minimum or maximum: an index finds the next value when the current one goes",
+    "maintenance rules": "recursive: before a row goes another derivation is looked for, in the order of ranks",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A relation that is kept for the sake of a view: the view itself, or one that its rules need."""
+
+    relation: str
+    strategy: str
+    why: str
+    rules: tuple[str, ...]
+    maintenance: tuple[str, ...]
+    statements: tuple[str, ...]
+    indexes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    view: str
+    parts: tuple[Part, ...]
+
+
+def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
+    if view in cold_relations(program, dict(kept)):
+        rules = tuple(print_rule(rule) for rule in program.rules if rule.head.relation == view)
+        why = "it, or something it reads, is kept only as a snapshot"
+        return Explained(view, (Part(view, "recomputation", why, rules, (), (), ()),))
+    plan = plan_of(program, cold_relations(program, dict(kept)))
+    own = {view} | (reach(plan.reads, {view}) - program.by_name.keys())
+    steps = [step for step in plan.steps if {r.name for r in step.relations} & own]
+    statements, indexes = _statements(plan)
+    return Explained(
+        view,
+        tuple(
+            Part(
+                ", ".join(r.name for r in step.relations),
+                strategy(step),
+                step.why if isinstance(step, Recomputed) else _WHY.get(strategy(step), ""),
+                tuple(print_rule(rule) for rule in plan.core.rules if rule.head.relation in {r.name for r in step.relations}),
+                tuple(_maintenance(plan, step)),
+                tuple(sql for r in step.relations for sql in statements.get(r.name, ())),
+                tuple(index for r in step.relations for index in indexes.get(r.name, ())),
+            )
+            for step in reversed(steps)
+        ),
+    )
+
+
+def _maintenance(plan: Plan, step: Step) -> Iterator[str]:
+    """The rules that say what a change does to the relations of a step."""
+    match step:
+        case Recursive():
+            names = [relation.name for relation in step.relations]
+            yield from (print_rule(rule) for rule in maintenance_rules(plan.core, names).rules)
+        case Counted() | Grouped():
+            yield from (_plain(rule) for rules in step.changes.values() for rule in rules)
+        case Extreme():
+            yield print_rule(step.rule)
+
+
+def _plain(rule: Rule) -> str:
+    """A rule of a plan; names with a $ stay as they are."""
+    return print_rule(rule)
+
+
+def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """For each relation the statements that keep it, and the indexes it has, found by preparing an empty database."""
+    engine = EmbeddedEngine.private()
+    try:
+        maintainer = Maintainer(engine, plan)
+        maintainer.create(plan.core.by_name)
+        maintainer.prepare()
+        indexes: dict[str, list[str]] = {}
+        for step in plan.steps:
+            for relation in step.relations:
+                indexes[relation.name] = _indexes(engine.connection, maintainer.table_name(relation.name))
+        return maintainer.statements(), indexes
+    finally:
+        engine.close()
+
+
+def _indexes(connection: sqlite3.Connection, table: str) -> list[str]:
+    sql = "SELECT name FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ? ORDER BY name"
+    return [name for [name] in connection.execute(sql, (table,))]

@@ -1,0 +1,104 @@
+"""The warehouse as it was: what is there now, with the log taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from viewkeeper.changed import Changed, StoredRow
+from viewkeeper.errors import StoreError, problem
+from viewkeeper.program.ast import Program, Relation
+from viewkeeper.state import State
+from viewkeeper.store.catalog import Catalog
+from viewkeeper.store.log import Log, net
+
+if TYPE_CHECKING:
+    from viewkeeper.definitions import Definitions
+    from viewkeeper.engines.embedded import EmbeddedEngine
+    from viewkeeper.state import Work
+
+
+@dataclass(frozen=True)
+class History:
+    """What a state was at an earlier commit."""
+
+    state: State
+    definitions: Definitions
+    commit: int
+
+    def __post_init__(self) -> None:
+        last = self.state.catalog.last_commit()
+        if not 0 <= self.commit <= last:
+            raise StoreError(problem("UNKNOWN_COMMIT", commit=self.commit, last=last))
+
+    @property
+    def program(self) -> Program:
+        return self.definitions.program_at(self.state.catalog, self.commit)
+
+    def fill(self, engine: EmbeddedEngine, work: Work, program: Program) -> None:
+        """Gives an engine what the work reads."""
+        for name in sorted(work.inputs):
+            relation = program.relation(name)
+            current, came, went = self._taken_back(name)
+            if current:
+                engine.insert(name, self.state.rows(self.state.program.relation(name)))
+            engine.delete(relation, came)
+            engine.insert_rows(relation, went)
+
+    def rows(self, relation: Relation) -> list[StoredRow]:
+        """The rows of a relation."""
+        from viewkeeper.program.arrow import rows_of_batch
+
+        current, came, went = self._taken_back(relation.name)
+        width = max(1, relation.arity)
+        batches = self.state.rows(self.state.program.relation(relation.name)) if current else ()
+        now = [row for batch in batches for row in rows_of_batch(batch, width)]
+        return [*(row for row in now if row not in came), *went]
+
+    def _taken_back(self, name: str) -> tuple[bool, set[StoredRow], set[StoredRow]]:
+        """Whether to start from what is there now or from nothing, what to take away from it, and what to add."""
+        until = self._end(name)
+        log = Log(self.state.catalog)
+        entries = log.entries(self.commit, until, name)
+        current = until is None
+        for place, entry in enumerate(entries):
+            if entry.form == "first":  # before it there was nothing
+                entries, current = entries[:place], False
+                break
+        came, went = net(log.rows(entry.commit, name) for entry in entries)
+        return current, came, went
+
+    def _end(self, name: str) -> int | None:
+        """The commit that dropped the relation after this one, or made another one of it."""
+        later = [d for d in self.state.catalog.definitions() if d.commit > self.commit]
+        return next((d.commit for d in later if d.kind == "drop" and d.name == name), None)
+
+
+def rows_as_of(directory: Path, relation: Relation, commit: int) -> list[StoredRow]:
+    """The rows that a relation had after a commit."""
+    from viewkeeper.definitions import Definitions
+
+    catalog = Catalog.open(directory, writable=False)
+    try:
+        with catalog.snapshot():
+            definitions = Definitions(directory)
+            state = State(directory, catalog, *definitions.contents(catalog), None)
+            return History(state, definitions, commit).rows(relation)
+    finally:
+        catalog.close()
+
+
+def changes_of(state: State, definitions: Definitions, commit: int) -> dict[str, Changed]:
+    """What a commit changed, by relation."""
+    History(state, definitions, commit)  # refuses a commit that there is not
+    log, found = Log(state.catalog), {}
+    programs = [definitions.program_at(state.catalog, number) for number in (commit, commit - 1)]
+    for entry in log.entries(commit - 1, commit):
+        relation = next(p.relation(entry.relation) for p in programs if entry.relation in p.by_name)
+        if entry.form == "first":
+            rows = History(state, definitions, commit).rows(relation)
+            found[entry.relation] = Changed.of(relation, rows, [])
+        else:
+            found[entry.relation] = Changed.of(relation, *log.rows(commit, entry.relation))
+    return found

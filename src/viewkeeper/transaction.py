@@ -1,0 +1,80 @@
+"""Transactions: operations collected, then committed as one.
+
+with shop.transaction() as tx:
+    tx.insert("depends", [("bash", "libc6")])
+    tx.delete("depends", [("bash", "libc5")])
+tx.changes["based_on"].inserted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viewkeeper.changed import Changed
+    from viewkeeper.outcomes import Commit
+
+KINDS = ("insert", "delete", "upsert")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An operation as the caller asked for it; ``line`` is where it stands in a file."""
+
+    kind: str
+    relation: str
+    rows: Any
+    line: int | None = None
+
+
+class Transaction:
+    """Operations in the order in which they are called. Leaving the ``with`` block commits them, an exception drops them."""
+
+    def __init__(self, commit: Callable[[list[Asked]], Commit]) -> None:
+        self._commit = commit
+        self._asked: list[Asked] = []
+        self.result: Commit | None = None
+
+    def insert(self, relation: str, rows: Any) -> None:
+        """Rows that shall be there afterwards: tuples, mappings, an Arrow table, a data frame."""
+        self._asked.append(Asked("insert", relation, _kept(rows)))
+
+    def delete(self, relation: str, rows: Any) -> None:
+        """Rows that shall not be there afterwards."""
+        self._asked.append(Asked("delete", relation, _kept(rows)))
+
+    def upsert(self, relation: str, rows: Any) -> None:
+        """Rows that take the place of those with the same key."""
+        self._asked.append(Asked("upsert", relation, _kept(rows)))
+
+    @property
+    def commit_id(self) -> int | None:
+        """The number of the commit; None if nothing had to be changed."""
+        return None if self.result is None else self.result.number
+
+    @property
+    def changes(self) -> dict[str, Changed]:
+        """The exact change of each relation that has changed, views included."""
+        return {} if self.result is None else self.result.changes
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: object, *details: object) -> None:
+        if kind is None:
+            self.result = self._commit(self._asked)
+
+
+def asked(
+    inserts: Mapping[str, Any] | None, deletes: Mapping[str, Any] | None, upserts: Mapping[str, Any] | None
+) -> list[Asked]:
+    """Deletes first, then inserts, then upserts."""
+    groups: Iterable[tuple[str, Mapping[str, Any] | None]] = (("delete", deletes), ("insert", inserts), ("upsert", upserts))
+    return [Asked(kind, relation, rows) for kind, group in groups for relation, rows in (group or {}).items()]
+
+
+def _kept(rows: Any) -> Any:
+    """Rows that are handed out only once are taken now."""
+    return list(rows) if hasattr(rows, "__next__") else rows

@@ -1,0 +1,77 @@
+"""The one connection that changes a warehouse, kept open between changes with everything that is prepared on it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from viewkeeper.definitions import Definitions
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.engines.keep import Maintainer
+from viewkeeper.program.ast import Program
+from viewkeeper.program.plan import Plan
+from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.rewrite.maintain import maintain
+from viewkeeper.rewrite.passes import normalise
+from viewkeeper.store.catalog import Catalog, Kept
+from viewkeeper.store.log import Log
+from viewkeeper.store.snapshots import remove_leftovers
+
+if TYPE_CHECKING:
+    from viewkeeper.change import Change
+
+
+class Writer:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.catalog = Catalog.open(path, writable=True)
+        self.engine = EmbeddedEngine(self.catalog.connection)
+        self.process = os.getpid()
+        self._version: int | None = None
+        self._program = Program()
+        self._kept: dict[str, Kept] = {}
+        self._maintainer: tuple[Program, frozenset[str], Maintainer] | None = None
+        remove_leftovers(path, self.catalog.relations().values())
+        Log(self.catalog).remove_leftovers()
+
+    def close(self) -> None:
+        self.catalog.close()
+
+    def contents(self, definitions: Definitions) -> tuple[Program, dict[str, Kept]]:
+        """What is defined and where it is; looked up anew if somebody else has changed the warehouse."""
+        [[version]] = self.catalog.connection.execute("PRAGMA data_version")
+        if version != self._version:
+            self._program, self._kept = definitions.contents(self.catalog)
+            self._version = version
+        return self._program, dict(self._kept)
+
+    def done(self, change: Change) -> None:
+        """A change was made by this writer."""
+        self._program, self._kept = change.program, change.kept
+
+    def maintainer(self, program: Program, kept: dict[str, Kept]) -> Maintainer:
+        """Keeps the views of the program that are in the catalog."""
+        cold = cold_relations(program, kept)
+        if self._maintainer is None or self._maintainer[:2] != (program, cold):
+            if self._maintainer is not None:
+                self.engine.drop_all_temporary()
+            self._maintainer = (program, cold, Maintainer(self.engine, plan_of(program, cold)))
+        return self._maintainer[2]
+
+
+def cold_relations(program: Program, kept: dict[str, Kept]) -> frozenset[str]:
+    """Relations that are kept as snapshots only, and all that is above one."""
+    cold = {k.name for k in kept.values() if k.place == "cold"}
+    if not cold:
+        return frozenset()
+    graph = dependencies(program)
+    return frozenset(cold | {view for view in program.derived if reach(graph, {view}) & cold})
+
+
+def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
+    """How the views of a program are kept, some of its relations left out."""
+    rules = tuple(r for r in program.rules if r.head.relation in program.derived - without)
+    relations = tuple(r for r in program.relations if r.name not in without)
+    return maintain(normalise(replace(program, relations=relations, rules=rules, directives=())))
