@@ -78,7 +78,7 @@ class Change(State):
         self.signs: dict[str, frozenset[int]] = {}
         self._fresh: dict[str, int] = {}
         self._snapshots: set[str] = set()
-        self._cleared: Maintainer | None = None
+        self._maintainer: Maintainer | None = None
         self._defined: list[str] = []
 
     @cached_property
@@ -87,11 +87,10 @@ class Change(State):
 
     @property
     def maintainer(self) -> Maintainer:
-        maintainer = self.writer.maintainer(self.program, self.kept)
-        if self._cleared is not maintainer:
-            maintainer.clear()  # of what is left from the change before
-            self._cleared = maintainer
-        return maintainer
+        if self._maintainer is None:
+            self._maintainer = self.writer.maintainer(self.program, self.kept)
+            self._maintainer.clear()  # of what is left from the change before
+        return self._maintainer
 
     @cached_property
     def cold(self) -> Cold:
@@ -214,12 +213,12 @@ class Change(State):
     def _maintain(self, hot: dict[str, frozenset[int]], renewing: bool, reason: str = "") -> dict[str, frozenset[int]]:
         self.views.clear()
 
-        def settled(step: Step, seconds: float) -> None:
+        def settled(step: Step, seconds: float, touched: int) -> None:
             if not isinstance(step, Base):
                 for relation in step.relations:
                     computed = relation.name in self.maintainer.fresh or renewing
                     how = "recomputation" if renewing else "first computation" if computed else strategy(step)
-                    self.views[relation.name] = Maintained(relation.name, how, "embedded", seconds, reason)
+                    self.views[relation.name] = Maintained(relation.name, how, "embedded", seconds, reason, touched)
 
         with self._keys():
             return self.maintainer.propagate(hot, self._fresh, renewing, settled)
@@ -253,7 +252,7 @@ class Change(State):
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
         before, held = self.program, dict(self.kept)
         old = plan_of(before, cold_relations(before, self.kept))
-        self.program = program
+        self.program, self._maintainer = program, None
         for relation in program.relations:
             kind = "view" if relation.name in program.derived else "base"
             kept = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
@@ -347,7 +346,10 @@ class Change(State):
         self._keep(replace(self.kept[relation], changed=self.commit, **what))
 
     def _keep(self, kept: Kept) -> None:
-        if self.kept.get(kept.name) != kept:
+        old = self.kept.get(kept.name)
+        if old is None or old.place != kept.place:
+            self._maintainer = None  # keeps other relations from now on
+        if old != kept:
             self.kept[kept.name] = kept
             self.catalog.put_relation(kept)
 

@@ -5,7 +5,7 @@ A change of one is a new snapshot. Views are computed anew, and the difference i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from viewkeeper.changed import StoredRow
@@ -93,6 +93,8 @@ class Cold:
         """Computes anew the views above a cold relation of which something has changed."""
         change = self.change
         cold = cold_relations(change.program, change.kept)
+        if not cold:
+            return
         graph = dependencies(change.program)
         changed = set(change.signs) | set(defined)
         views = {v for v in cold & change.program.derived if reach(graph, {v}) & changed}
@@ -128,6 +130,3 @@ class Cold:
 def _rows(batches: Iterable[pa.RecordBatch], relation: Relation) -> list[StoredRow]:
     width = max(1, relation.arity)
     return [row for batch in batches for row in rows_of_batch(batch, width)]
-
-
-Read = Callable[[], list[StoredRow]]

@@ -132,7 +132,9 @@ def print_log(commits: Sequence[Logged]) -> None:
         for name, (inserted, deleted) in sorted(c.changes.items()):
             how = next((view for view in c.views if view["view"] == name), None)
             told = (
-                f"  {how['strategy']}, {how['engine']}, {float(str(how['seconds'])) * 1000:.1f} ms" if how is not None else ""
+                f"  {how['strategy']}, {how['engine']}, {float(str(how['seconds'])) * 1000:.1f} ms, {how['touched']:,} touched"
+                if how is not None
+                else ""
             )
             reason = f" ({how['reason']})" if how is not None and "reason" in how else ""
             typer.echo(f"  {name}: +{inserted:,} -{deleted:,}{told}{reason}")

@@ -79,6 +79,7 @@ class Catalog:
     def __init__(self, directory: Path, connection: sqlite3.Connection, writable: bool, frozen: _Stamp | None = None) -> None:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
+        self._log = str(directory / f"{FILE}-wal")
 
     # ---- opening
 
@@ -174,9 +175,8 @@ class Catalog:
 
     def _shorten_log(self) -> None:
         """Gives back the space of a long log, unless a reader still needs it."""
-        log = self.directory / f"{FILE}-wal"
         with suppress(OSError, sqlite3.Error):
-            if log.stat().st_size > _LONG_LOG:
+            if os.stat(self._log).st_size > _LONG_LOG:
                 self.connection.execute("PRAGMA busy_timeout=0")
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

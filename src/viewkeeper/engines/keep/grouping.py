@@ -18,9 +18,10 @@ class _GroupKeeper:
 
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations, self.tables, self.relation = (relation,), tables, relation
+        self.touched = 0
         self.groups = relation.columns[:-1]
         self.stored = Stored(tables, relation)
-        self.touched = tables.temporary(
+        self.groups_touched = tables.temporary(
             Relation(f"{relation.name}$touched", self.groups or (Column(PRESENT, NUMBER),)), unique=True
         )
 
@@ -39,14 +40,14 @@ class _GroupKeeper:
         self.stored.empty()
 
     def touch(self, select: str) -> None:
-        self.tables.used(self.touched)
-        self.tables.run(f"INSERT INTO {self.touched} {select} ON CONFLICT DO NOTHING")
+        self.tables.used(self.groups_touched)
+        self.touched += self.tables.run(f"INSERT INTO {self.groups_touched} {select} ON CONFLICT DO NOTHING").rowcount
 
     def tell(self, value: str, source: str) -> None:
         """Notes what changes in the touched groups t, whose new value is an expression over ``source``, and brings it in."""
         old, result = self.stored.table, self.tables.name(self.relation.columns[-1].name)
         group = "".join(f"t.{self.tables.name(c.name)}, " for c in self.groups)
-        fresh = f"SELECT t.*, {value} AS v FROM {self.touched} AS t{source}"
+        fresh = f"SELECT t.*, {value} AS v FROM {self.groups_touched} AS t{source}"
         changed = self.stored.note(
             f"SELECT {group}h.{result}, -1 FROM ({fresh}) AS t CROSS JOIN {old} AS h ON {self.same('h', 't')}"
             f" WHERE h.{result} IS NOT t.v"
@@ -149,7 +150,8 @@ class TotalKeeper(_GroupKeeper):
     def notice(self, group: Group, signs: Signs) -> None:
         self.tables.used(self.gain)
         for select in self._of(group):
-            self.tables.run(f"INSERT INTO {self.gain} {select.sql}", select.parameters, self.relation.name)
+            sql = f"INSERT INTO {self.gain} {select.sql}"
+            self.touched += self.tables.run(sql, select.parameters, self.relation.name).rowcount
 
     def settle(self) -> None:
         chosen = ", ".join(self.names()) if self.groups else "1"
@@ -165,7 +167,7 @@ class TotalKeeper(_GroupKeeper):
         )
         if self.groups:
             self.tables.run(
-                f"DELETE FROM {self.state} WHERE rowid IN (SELECT s.rowid FROM {self.touched} AS t CROSS JOIN {self.state} AS s"
+                f"DELETE FROM {self.state} WHERE rowid IN (SELECT s.rowid FROM {self.groups_touched} AS t CROSS JOIN {self.state} AS s"
                 f" ON {self.same('s', 't')} WHERE s.n = 0)"
             )
         self.tell(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import identity
@@ -19,6 +20,9 @@ Signs = Mapping[str, frozenset[int]]
 
 class Keeper(Protocol):
     """Keeps the relations of one step of a plan."""
+
+    touched: int
+    """How many rows or derivations the change under way has led to so far, in the end changed or not."""
 
     @property
     def relations(self) -> tuple[Relation, ...]: ...
@@ -50,6 +54,7 @@ class Stored:
         self.table = tables.table(relation)
         self.columns = ", ".join(tables.columns(relation))
         self.change = tables.temporary(tables.declare(relation, "change"))
+        self.of, self.same = cache(self._of), cache(self._same)
 
     def create(self) -> None:
         self.tables.engine.create_table(self.relation, self.more)
@@ -57,10 +62,10 @@ class Stored:
     def empty(self) -> None:
         self.tables.run(f"DELETE FROM {self.table}")
 
-    def of(self, alias: str) -> str:
+    def _of(self, alias: str) -> str:
         return ", ".join(self.tables.columns(self.relation, alias))
 
-    def same(self, left: str, right: str) -> str:
+    def _same(self, left: str, right: str) -> str:
         return self.tables.same(left, right, shown_columns(self.relation))
 
     def signs(self) -> frozenset[int]:
@@ -100,6 +105,7 @@ class BaseKeeper:
 
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations: tuple[Relation, ...] = (relation,)
+        self.touched = 0
         self.stored = Stored(tables, relation)
         columns = (*tables.relations[f"{relation.name}$change"].columns[:-2], Column(WANTED, NUMBER))
         self.wanted = tables.temporary(Relation(f"{relation.name}$wanted", columns), unique=True)

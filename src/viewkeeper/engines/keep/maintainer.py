@@ -15,7 +15,8 @@ from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.names import sql_name
 from viewkeeper.program.plan import SIGN, Base, Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step
 
-Settled = Callable[[Step, float], None]
+Settled = Callable[[Step, float, int], None]
+"""Told after each step, with the seconds it took and the rows it touched."""
 
 _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
     Base: lambda tables, step: BaseKeeper(tables, step.relation),
@@ -71,7 +72,11 @@ class Maintainer:
         return self._bases[relation]
 
     def propagate(
-        self, changed: Signs, fresh: Iterable[str] = (), renewing: bool = False, report: Settled = lambda step, seconds: None
+        self,
+        changed: Signs,
+        fresh: Iterable[str] = (),
+        renewing: bool = False,
+        report: Settled = lambda step, seconds, touched: None,
     ) -> dict[str, frozenset[int]]:
         """Brings in the changes noted for base relations and what follows from them; returns what has changed, in order.
 
@@ -104,7 +109,8 @@ class Maintainer:
                 signs |= {name: found for name in own if (found := self._stored[name].signs())}
             else:
                 continue
-            report(self.plan.steps[number], time.perf_counter() - started)
+            report(self.plan.steps[number], time.perf_counter() - started, keeper.touched)
+            keeper.touched = 0
             self._tell(own, signs, pending, filling, renewing)
         return signs
 

@@ -8,7 +8,7 @@ want of lower ranks only comes back in the end, together with what is new.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from viewkeeper.engines.keep.keeper import Signs, Stored
@@ -39,7 +39,7 @@ class _Fixpoint:
     """Members of a recursion, and their computation from what they hold and what their rules add."""
 
     def __init__(self, tables: Tables, step: Recursive | Recomputed) -> None:
-        self.relations, self.tables = step.relations, tables
+        self.relations, self.tables, self.touched = step.relations, tables, 0
         self.members = {relation.name: _Member(tables, relation) for relation in step.relations}
         self._rules, self._deltas = step.rules, step.deltas
         self.round: Round = lambda iteration, rows: None
@@ -91,6 +91,7 @@ class _Fixpoint:
                 member.low, member.high = member.high, self.tables.top(member.relation)
             iteration += 1
             self.round(iteration, rows)
+        self.touched += rows
 
 
 class RenewingKeeper(_Fixpoint):
@@ -143,19 +144,23 @@ class _Asking(_Member):
         self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
         self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
         self.any_gone = False
+        self.doubting = cache(self._doubting)
 
     def doubted(self, select: Select) -> int:
         """Puts in doubt what a rule hits."""
         self.tables.used(self.doubt)
-        width = len(self.tables.columns(self.relation))
-        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self.tables.columns(self.relation)))
-        sql = (
+        return self.tables.run(self.doubting(select.sql), select.parameters, self.relation.name).rowcount
+
+    def _doubting(self, hits: str) -> str:
+        columns = self.tables.columns(self.relation)
+        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(columns))
+        width = len(columns)
+        return (
             f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
-            f" (SELECT {renamed}, c{width} AS old, c{width + 1} AS new FROM ({select.sql})) AS b"
+            f" (SELECT {renamed}, c{width} AS old, c{width + 1} AS new FROM ({hits})) AS b"
             f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b.old AND h."{RANK}" <= b.new'
             f' AND h."{RANK}" < {SUSPENDED}'
         )
-        return self.tables.run(sql, select.parameters, self.relation.name).rowcount
 
     def lowest(self) -> int | None:
         [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
@@ -232,7 +237,7 @@ class RecursionKeeper(_Fixpoint):
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
-                    member.doubted(select)
+                    self.touched += member.doubted(select)
 
     def settle(self) -> None:
         while (level := self._lowest()) is not None:
@@ -261,7 +266,7 @@ class RecursionKeeper(_Fixpoint):
         if hit:
             for name, member in members:
                 for select in self._lost[name]:
-                    member.doubted(select)
+                    self.touched += member.doubted(select)
         for _, member in hit:
             going = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" = {SUSPENDED}'
             rising = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" < {SUSPENDED}'
@@ -284,7 +289,7 @@ class RecursionKeeper(_Fixpoint):
             for group, signs in self._noticed.items():
                 for select in self._finding(group, name):
                     if _concerned(select.rule, signs):
-                        member.derive(select)
+                        self.touched += member.derive(select)
         self.repeat()
         for name, member in self.members.items():
             absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
