@@ -11,17 +11,17 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
-from viewkeeper.language import parse, parse_query
+from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Shown, Verified, silent
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.strata import dependencies, reach
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from viewkeeper.change import Change
     from viewkeeper.engines.interface import Engine
     from viewkeeper.outcomes import Report
+    from viewkeeper.why import Why
+
+T = TypeVar("T")
 
 __all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
 
@@ -166,11 +169,18 @@ class Warehouse:
             from viewkeeper.engines.evaluator import evaluate
             from viewkeeper.program.arrow import to_real
 
-            program, relation = self._asked(text, state.program)
+            program, relation = self._asked(text, state.program, parse_query)
             work = Work.of(program, {relation.name})
             with state.engine(self._choose(engine, state).engine, work) as runner:
                 evaluate(work.core, runner, report)
                 return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+
+    def why(self, text: str) -> Why:
+        """Why a row such as ``based_on("bash", "libc6")`` is there: one derivation; or what is missing."""
+        with self._reading() as state:
+            from viewkeeper.why import explain
+
+            return explain(self._asked(text, state.program, parse_row), state)
 
     def show(self, relation: str | None = None) -> list[Shown]:
         """What is defined: relations, their kind, rows, and where they are kept."""
@@ -249,9 +259,9 @@ class Warehouse:
             raise StoreError(problem("CATALOG_DAMAGED", path=self.path, why="its relations are not those that are defined"))
         return program, kept
 
-    def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
+    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T]) -> T:
         try:
-            return parse_query(text, program)
+            return read(text, program)
         except ProgramError:
             if program.relations:
                 raise
