@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
 
 import typer
@@ -15,6 +16,9 @@ import typer
 from viewkeeper.answer import Answer, text_of
 from viewkeeper.errors import DataError, problem
 from viewkeeper.outcomes import Commit, Shown, Verified
+
+if TYPE_CHECKING:
+    from viewkeeper.why import Why
 
 
 class Form(Enum):
@@ -78,6 +82,14 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_why(why: Why, as_json: bool) -> None:
+    """The tree, or its nodes one by one."""
+    lines = [_printable(line) for line in str(why).split("\n")]
+    if as_json:
+        lines = [json.dumps(entry, default=text_of, ensure_ascii=False) for entry in why.to_dicts()]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def print_commit(commit: Commit) -> None:
