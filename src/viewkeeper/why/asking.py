@@ -65,7 +65,7 @@ class Asker:
         self._forms: dict[str, list[Form]] = {}
         self._fetched: set[str] = set()
         self._open: list[Iterator[tuple[Stored, ...]]] = []
-        self._holding: dict[str, Question] = {}
+        self._numbered: dict[str, Question | None] = {}
 
     def close(self) -> None:
         """Ends what is still being asked."""
@@ -110,6 +110,20 @@ class Asker:
             if value is None:
                 tests.append(Test("is_null", (variable,)))
         return next(self.solutions([], [], (Atom(row.relation, tuple(arguments)), *tests)), None) is not None
+
+    def number(self, row: Row) -> int | None:
+        """The row's number: rows that were stored later have higher ones. None if it has NULL, which cannot be searched for."""
+        if None in row.values or not row.values:
+            return None
+        if row.relation not in self._numbered:
+            relation = self.relations[row.relation]
+            about = replace(relation, name=self.unused("row"))
+            variables = tuple(Variable(f"v{i}") for i in range(relation.arity))
+            body = (Atom(about.name, variables), Atom(relation.name, variables))
+            self._numbered[row.relation] = self.question([], [], body, about)
+        [found] = self.ask(self._numbered[row.relation], row.values, {row.relation})
+        assert isinstance(found[0], int)
+        return found[0]
 
     def solutions(
         self, terms: Sequence[Term], types: Sequence[Type], body: tuple[Literal, ...]

@@ -113,6 +113,30 @@ def fact_row(fact: Rule, program: Program, typer: Typer) -> Row:
     )
 
 
+def unfolded(form: Form, given: Mapping[str, Form]) -> tuple[Literal, ...]:
+    """What makes all but the last of the form's atoms of these relations true at once: the bodies of the rules that are given for them.
+
+    Of r(x, z) :- r(x, y), r(y, z) and r(x, y) :- e(x, y) that is e(x, y).
+    """
+    atoms = [literal for literal in form.body if isinstance(literal, Atom) and literal.relation in given]
+    names = Names(all_variables((form.head, *form.body)))
+    found: list[Literal] = []
+    for atom in atoms[:-1]:
+        rule = given[atom.relation]
+        terms: dict[str, Term] = {name: Variable(names.fresh("hint")) for name in rule.variables}
+        heads = [a.name for a in rule.head.arguments if isinstance(a, Variable)]
+        terms |= dict(zip(heads, atom.arguments, strict=False))
+        found += substitute(rule.body, terms)
+    return tuple(found)
+
+
+def can_be_unfolded(form: Form) -> bool:
+    """A rule whose head just has its variables, each once."""
+    heads = {a.name for a in form.head.arguments if isinstance(a, Variable)}
+    plain_head = len(heads) == len(form.head.arguments)
+    return plain_head and form.grouped is None and not any(any(aggregates_in(x)) for x in form.body)
+
+
 # ---- terms
 
 
@@ -121,13 +145,13 @@ def constant(value: Stored, type_: Type) -> Constant:
     return Constant(restore(value, type_), type_.base.optional(value is None))
 
 
-def substitute(literals: Iterable[Literal], constants: Mapping[str, Constant]) -> tuple[Literal, ...]:
-    """The literals with constants for variables, in aggregates, too."""
+def substitute(literals: Iterable[Literal], terms: Mapping[str, Term]) -> tuple[Literal, ...]:
+    """The literals with terms for variables, in aggregates, too."""
 
     def term(t: Term) -> Term:
         match t:
             case Variable():
-                return constants.get(t.name, t)
+                return terms.get(t.name, t)
             case Call():
                 return replace(t, arguments=tuple(map(term, t.arguments)))
             case Aggregate():

@@ -44,11 +44,17 @@ class Instances:
         self.asker = asker
         self._questions: dict[tuple[int, tuple[str, ...], tuple[Literal, ...]], Question | None] = {}
 
-    def of(self, form: Form, row: Row, latest: Iterable[str] = ()) -> Iterator[tuple[int, Step]]:
-        """Each with the highest number of a row of ``latest`` in it, lowest first; 0 where it is not known."""
+    def of(
+        self, form: Form, row: Row, latest: Iterable[str] = (), more: tuple[Literal, ...] = ()
+    ) -> Iterator[tuple[int, Step]]:
+        """Each with the highest number of a row of ``latest`` in it, lowest first; 0 where it is not known.
+
+        ``more``: only those for which this holds, too.
+        """
         wanted = wanted_of(form, row, self.asker.relations[row.relation])
         if wanted is None:
             return
+        wanted = replace(wanted, conditions=(*wanted.conditions, *more))
         if form.grouped is not None:
             yield from self._groups(form, row, wanted)
             return

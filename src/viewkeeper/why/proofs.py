@@ -9,24 +9,32 @@ stratum rows may follow from each other, so they are searched backward and prove
 3. What waited for the row is looked at again. The search ends when the row asked for is proved.
 
 A row that is visited again gets more of its instances, so that in the end all are seen: what has a derivation is proved.
+
+The recursion that computed a view stored rows in the order in which it found them. As long as that order holds, each row has an instance
+with older premises only, and the one with the oldest is all that is needed. Where it is found not to hold, because rows came and went or
+another engine wrote them, the search begins again, breadth first, with instances that have all premises but one from rules that
+are not recursive.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count, islice
 
+from viewkeeper.program.ast import Atom
 from viewkeeper.why.asking import Asker
-from viewkeeper.why.forms import Form, Row
+from viewkeeper.why.forms import Row, can_be_unfolded, unfolded
 from viewkeeper.why.instances import Instances, Step, first
 
 Proof = Step | str
 """A rule instance; or "base" or "fact" for a row that needs no reason."""
 
-# How many more instances of each rule a visit fetches than the one before.
+# How many times as many instances of each rule a visit fetches as the one before, and how many where the order is no help.
 GROWTH = 4
+BREADTH = 64
 
 
 class Proofs:
@@ -79,9 +87,10 @@ class _Instance:
 
 @dataclass(eq=False)
 class _Visits:
-    """What is left of the instances of a row."""
+    """What is left of the instances of a row: those to fetch at once, and those to fetch when it is visited again."""
 
     sources: list[Iterator[tuple[int, Step]]]
+    later: list[Iterator[tuple[int, Step]]]
     number: int = 0
 
 
@@ -95,59 +104,75 @@ class _Search:
     proved: dict[Row, Proof] = field(default_factory=dict)
     waiting: dict[Row, list[_Instance]] = field(default_factory=dict)
     visits: dict[Row, _Visits] = field(default_factory=dict)
+    ordered: bool = True
 
     def __post_init__(self) -> None:
-        # Rows to visit: those that were visited least first, and of these the oldest.
+        # Rows to visit: those that were visited least first, and of these, if they are ordered, the oldest.
         self.queue: list[tuple[int, int, int, Row]] = []
         self._ticket = count()
+        forms = [form for name in sorted(self.members) for form in self.asker.forms(name)]
+        self.latest = {form: self.members & {x.relation for x in form.body if isinstance(x, Atom)} for form in forms}
+        plain = [form for form in forms if not self.latest[form] and can_be_unfolded(form)]
+        given = {form.head.relation: form for form in reversed(plain)}
+        self.hints = {form: hint for form in forms if (hint := unfolded(form, given))}
 
     def prove(self, goal: Row) -> Proof | None:
         self._want(goal, 0)
         while goal not in self.proved and self.queue:
-            _, rank, _, row = heappop(self.queue)
-            if row not in self.proved:
-                self._visit(row, rank)
+            _, age, _, row = heappop(self.queue)
+            if row not in self.proved and not self._visit(row, age):
+                self.ordered = False
+                self.queue, self.visits, self.waiting = [], {}, {}
+                self._want(goal, 0)
         return self.proved.get(goal)
 
     # 1
 
-    def _want(self, row: Row, rank: int) -> None:
+    def _want(self, row: Row, age: int) -> None:
         if row in self.visits or row in self.proved:
             return
         if row in self.asker.facts:
             self._prove(row, "fact")
             return
-        forms = sorted(self.asker.forms(row.relation), key=self._is_recursive)
-        self.visits[row] = _Visits([self.instances.of(form, row, self._latest(form)) for form in forms])
-        heappush(self.queue, (0, rank, next(self._ticket), row))
+        forms = sorted(self.asker.forms(row.relation), key=lambda form: bool(self.latest[form]))
+        if self.ordered:
+            visits = _Visits([self.instances.of(form, row, self.latest[form]) for form in forms], [])
+        else:
+            visits = _Visits(
+                [self.instances.of(form, row, more=self.hints.get(form, ())) for form in forms],
+                [self.instances.of(form, row) for form in forms if form in self.hints],
+            )
+        self.visits[row] = visits
+        heappush(self.queue, (0, age, next(self._ticket), row))
 
-    def _is_recursive(self, form: Form) -> bool:
-        return bool(self._latest(form))
-
-    def _latest(self, form: Form) -> frozenset[str]:
-        from viewkeeper.program.ast import Atom
-
-        return self.members & {literal.relation for literal in form.body if isinstance(literal, Atom)}
-
-    def _visit(self, row: Row, rank: int) -> None:
+    def _visit(self, row: Row, age: int) -> bool:
+        """False if the row is older than what it follows from: there is no order."""
         visits = self.visits[row]
-        left = []
-        for source in visits.sources:
-            found = list(islice(source, GROWTH**visits.number))
-            if found:
-                left.append(source)
-            for latest, step in found:
+        most = GROWTH**visits.number * (1 if self.ordered else BREADTH)
+        batches = [(source, list(islice(source, most))) for source in visits.sources]
+        if self.ordered and visits.number == 0 and not self._is_ordered(row, [each for _, batch in batches for each in batch]):
+            return False
+        for _, batch in batches:
+            for latest, step in batch:
                 self._consider(row, step, latest)
                 if row in self.proved:
-                    return
-        visits.sources, visits.number = left, visits.number + 1
-        if left:
-            heappush(self.queue, (visits.number, rank, next(self._ticket), row))
+                    return True
+        visits.sources = [source for source, batch in batches if len(batch) == most] + visits.later
+        visits.number, visits.later = visits.number + 1, []
+        if visits.sources:
+            heappush(self.queue, (visits.number, age, next(self._ticket), row))
+        return True
 
-    def _consider(self, row: Row, step: Step, latest: int) -> None:
+    def _is_ordered(self, row: Row, found: list[tuple[int, Step]]) -> bool:
+        """Is one of the instances older than the row? Row numbers of different relations cannot be compared."""
+        number = self.asker.number(row)
+        alone = len(self.members) == 1
+        return not alone or number is None or any(latest < number for latest, _ in found)
+
+    def _consider(self, row: Row, step: Step, age: int) -> None:
         needed = {premise for premise in step.rows.values() if premise.relation in self.members}
         for premise in needed:
-            self._want(premise, latest)
+            self._want(premise, age)
         instance = _Instance(row, step, needed - self.proved.keys())
         if not instance.waits:
             self._prove(row, step)
@@ -157,9 +182,9 @@ class _Search:
     # 2 and 3
 
     def _prove(self, row: Row, proof: Proof) -> None:
-        todo: list[tuple[Row, Proof]] = [(row, proof)]
+        todo: deque[tuple[Row, Proof]] = deque([(row, proof)])
         while todo:
-            row, proof = todo.pop()
+            row, proof = todo.popleft()  # breadth first: short proofs
             if row in self.proved:
                 continue
             self.proved[row] = proof
