@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -113,15 +114,17 @@ def fact_row(fact: Rule, program: Program, typer: Typer) -> Row:
     )
 
 
-def unfolded(form: Form, given: Mapping[str, Form]) -> tuple[Literal, ...]:
-    """What makes all but the last of the form's atoms of these relations true at once: the bodies of the rules that are given for them.
+def unfolded(form: Form, members: AbstractSet[str], given: Mapping[str, Form]) -> tuple[Literal, ...]:
+    """What makes all but one of the form's atoms of a recursion's members true at once: the bodies of rules that are given for them.
 
     Of r(x, z) :- r(x, y), r(y, z) and r(x, y) :- e(x, y) that is e(x, y).
     """
-    atoms = [literal for literal in form.body if isinstance(literal, Atom) and literal.relation in given]
+    atoms = [literal for literal in form.body if isinstance(literal, Atom) and literal.relation in members]
+    if all(atom.relation in given for atom in atoms):
+        atoms = atoms[:-1]
     names = Names(all_variables((form.head, *form.body)))
     found: list[Literal] = []
-    for atom in atoms[:-1]:
+    for atom in (atom for atom in atoms if atom.relation in given):
         rule = given[atom.relation]
         terms: dict[str, Term] = {name: Variable(names.fresh("hint")) for name in rule.variables}
         heads = [a.name for a in rule.head.arguments if isinstance(a, Variable)]

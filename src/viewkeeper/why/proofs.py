@@ -11,7 +11,7 @@ stratum rows may follow from each other, so they are searched backward and prove
 A row that is visited again gets more of its instances, so that in the end all are seen: what has a derivation is proved.
 
 The recursion that computed a view stored rows in the order in which it found them. As long as that order holds, each row has an instance
-with older premises only, and the one with the oldest is all that is needed. Where it is found not to hold, because rows came and went or
+with older premises only, and the one with the oldest is all that is needed. Where that is not enough, because rows came and went or
 another engine wrote them, the search begins again, breadth first, with instances that have all premises but one from rules that
 are not recursive.
 """
@@ -32,9 +32,9 @@ from viewkeeper.why.instances import Instances, Step, first
 Proof = Step | str
 """A rule instance; or "base" or "fact" for a row that needs no reason."""
 
-# How many times as many instances of each rule a visit fetches as the one before, and how many where the order is no help.
-GROWTH = 4
+# How many instances of each rule the first visit of a row fetches, breadth first, and how many times as many the next.
 BREADTH = 64
+GROWTH = 4
 
 
 class Proofs:
@@ -114,13 +114,15 @@ class _Search:
         self.latest = {form: self.members & {x.relation for x in form.body if isinstance(x, Atom)} for form in forms}
         plain = [form for form in forms if not self.latest[form] and can_be_unfolded(form)]
         given = {form.head.relation: form for form in reversed(plain)}
-        self.hints = {form: hint for form in forms if (hint := unfolded(form, given))}
+        self.hints = {form: hint for form in forms if (hint := unfolded(form, self.members, given))}
 
     def prove(self, goal: Row) -> Proof | None:
         self._want(goal, 0)
         while goal not in self.proved and self.queue:
-            _, age, _, row = heappop(self.queue)
-            if row not in self.proved and not self._visit(row, age):
+            number, age, _, row = heappop(self.queue)
+            if row in self.proved:
+                continue
+            if self.ordered and number or not self._visit(row, age):
                 self.ordered = False
                 self.queue, self.visits, self.waiting = [], {}, {}
                 self._want(goal, 0)
@@ -148,9 +150,9 @@ class _Search:
     def _visit(self, row: Row, age: int) -> bool:
         """False if the row is older than what it follows from: there is no order."""
         visits = self.visits[row]
-        most = GROWTH**visits.number * (1 if self.ordered else BREADTH)
+        most = 1 if self.ordered else BREADTH * GROWTH**visits.number
         batches = [(source, list(islice(source, most))) for source in visits.sources]
-        if self.ordered and visits.number == 0 and not self._is_ordered(row, [each for _, batch in batches for each in batch]):
+        if self.ordered and not self._is_ordered(row, [each for _, batch in batches for each in batch]):
             return False
         for _, batch in batches:
             for latest, step in batch:
