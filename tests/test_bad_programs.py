@@ -25,8 +25,9 @@ SOURCE = Path(viewkeeper.__file__).parent
 # The parts of src/viewkeeper that report what no program text alone can bring about.
 PARTS = {
     "engines": ["engines"],
-    "warehouse": ["warehouse.py", "sources.py", "bulk.py", "run.py", "store"],
+    "warehouse": ["warehouse.py", "sources.py", "bulk.py", "run.py", "store", "why"],
     "command line": ["cli"],
+    "questions": ["language/__init__.py"],  # tested in test_why.py
     "merging": ["program/merge.py"],  # tested below
     "nothing yet": [],
 }
@@ -54,13 +55,16 @@ ELSEWHERE: dict[str, str] = {
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
+    "NOT_A_ROW": "questions",
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
+    "NOT_CONSTANT": "questions",
     "OVERFLOW": "engines",
     "PATH_EXISTS": "warehouse",
     "READ_ONLY": "warehouse",
     "SOURCE_FAILED": "warehouse",
     "SPARK_MISSING": "engines",
+    "UNDERIVED_ROW": "warehouse",
     "UNKNOWN_ENGINE": "engines",
     "UNREADABLE": "warehouse",
     "UNWRITABLE_FILE": "warehouse",

@@ -11,17 +11,17 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
-from viewkeeper.language import parse, parse_query
+from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import without
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from viewkeeper.engines.interface import Engine
     from viewkeeper.explain import Explained
     from viewkeeper.outcomes import Report
+    from viewkeeper.why import Why
     from viewkeeper.writer import Writer
+
+T = TypeVar("T")
 
 __all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
 
@@ -255,7 +258,7 @@ class Warehouse:
 
             if as_of is not None:
                 return self._query_as_of(text, state, as_of, report)
-            program, relation = self._asked(text, state.program)
+            program, relation = self._asked(text, state.program, parse_query)
             work = Work.of(program, {relation.name})
             with state.engine(self._choose(engine, state).engine, work) as runner:
                 evaluate(work.core, runner, report)
@@ -269,7 +272,7 @@ class Warehouse:
         from viewkeeper.program.arrow import to_real
 
         then = History(state, self._definitions, commit)
-        program, relation = self._asked(text, then.program)
+        program, relation = self._asked(text, then.program, parse_query)
         work = Work.of(program, {relation.name})
         runner = EmbeddedEngine.private()
         try:
@@ -303,6 +306,13 @@ class Warehouse:
             if view not in state.program.derived:
                 raise StoreError(problem("NOT_A_VIEW", relation=view))
             return explain(state.program, state.kept, view)
+
+    def why(self, text: str) -> Why:
+        """Why a row such as ``based_on("bash", "libc6")`` is there: one derivation; or what is missing."""
+        with self._reading() as state:
+            from viewkeeper.why import explain
+
+            return explain(self._asked(text, state.program, parse_row), state)
 
     def show(self, relation: str | None = None) -> list[Shown]:
         """What is defined: relations, their kind, rows, and where they are kept."""
@@ -393,9 +403,9 @@ class Warehouse:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
 
-    def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
+    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T]) -> T:
         try:
-            return parse_query(text, program)
+            return read(text, program)
         except ProgramError:
             if program.relations:
                 raise

@@ -24,6 +24,7 @@ from viewkeeper.cli.output import (
     print_relations,
     print_rows,
     print_verified,
+    print_why,
 )
 from viewkeeper.cli.progress import progress_bar
 from viewkeeper.errors import DataError, StoreError, problem
@@ -81,6 +82,7 @@ def viewkeeper_(
       viewkeeper define shop program.dl
       viewkeeper load shop depends depends.csv.gz
       viewkeeper query shop 'based_on("bash", X)'
+      viewkeeper why shop 'based_on("bash", "libc6")'
       viewkeeper commit shop changes.jsonl
       viewkeeper log shop
       viewkeeper show shop
@@ -332,6 +334,26 @@ def query(
     with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
         answer = opened.query(body, report=report, as_of=as_of)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
+
+
+@app.command()
+def why(
+    warehouse: WarehousePath,
+    row: Annotated[str, typer.Argument(metavar="ROW", help="A relation with constants.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Explain why a row is there, or why not.
+
+    If the row is there, one derivation is shown as a tree: the rule that gives the row, and below it the rows,
+    conditions and aggregates it takes, down to base rows and facts. If not, every rule that could give it is shown
+    with the first thing that is missing.
+
+    \b
+    Example:
+      viewkeeper why shop 'based_on("bash", "libc6")'
+    """
+    with viewkeeper.open(warehouse) as opened:
+        print_why(opened.why(row), json)
 
 
 @app.command()

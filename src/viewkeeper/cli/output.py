@@ -21,6 +21,9 @@ from viewkeeper.outcomes import Commit, Logged, Shown, Verified
 if TYPE_CHECKING:
     from viewkeeper.explain import Explained
 
+if TYPE_CHECKING:
+    from viewkeeper.why import Why
+
 
 class Form(Enum):
     """How an answer is printed."""
@@ -83,6 +86,14 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_why(why: Why, as_json: bool) -> None:
+    """The tree, or its nodes one by one."""
+    lines = [_printable(line) for line in str(why).split("\n")]
+    if as_json:
+        lines = [json.dumps(entry, default=text_of, ensure_ascii=False) for entry in why.to_dicts()]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def print_commit(commit: Commit) -> None:
