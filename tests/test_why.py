@@ -316,7 +316,7 @@ def shuffle(path: Path, table: str) -> None:
     with closing(sqlite3.connect(path / "catalog.db")) as connection, connection:
         rows = connection.execute(f"SELECT * FROM {table} ORDER BY (x * 7919 + y * 104729) % 1009").fetchall()
         connection.execute(f"DELETE FROM {table}")
-        connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+        connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "shuffled"])
@@ -353,7 +353,7 @@ def test_a_row_that_no_rule_gives(tmp_path: Path) -> None:
         with warehouse_of(text, {"e": {(1, 2), (2, 3)}}, tmp_path / name):
             pass
         with closing(sqlite3.connect(tmp_path / name / "catalog.db")) as connection, connection:
-            connection.execute("INSERT INTO r VALUES (3, 1)")
+            connection.execute("INSERT INTO r VALUES (3, 1, 1048576)")
         with vk.open(tmp_path / name) as warehouse, pytest.raises(vk.StoreError) as caught:
             warehouse.why("r(3, 1)")
         assert str(caught.value).startswith("error[UNDERIVED_ROW]: r(3, 1) is there, but no rule gives it\n")
