@@ -316,7 +316,8 @@ def shuffle(path: Path, table: str) -> None:
     with closing(sqlite3.connect(path / "catalog.db")) as connection, connection:
         rows = connection.execute(f"SELECT * FROM {table} ORDER BY (x * 7919 + y * 104729) % 1009").fetchall()
         connection.execute(f"DELETE FROM {table}")
-        connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+        for row in rows:
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "shuffled"])
