@@ -22,7 +22,7 @@ from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Itself, Maintainer, TooLarge, Worker, strategy
 from viewkeeper.engines.names import sql_name
-from viewkeeper.errors import DataError, EvaluationError, problem, shortened
+from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Program, Relation
@@ -449,6 +449,27 @@ class Change(State):
         if self.kept.get(kept.name) != kept:
             self.kept[kept.name] = kept
             self.catalog.put_relation(kept)
+
+    def checkpoint(self, relations: Iterable[str]) -> None:
+        """Folds what the log tells into new snapshots of the last commit."""
+        from viewkeeper.engines.session import our_session
+        from viewkeeper.engines.spark import SparkEngine
+
+        wanted = [name for name in relations if self.kept[name].rows and self.snapshot(name) is None]
+        engine = SparkEngine(our_session(self.spark)) if wanted else None
+        last = self.commit - 1
+        for name in wanted:
+            assert engine is not None
+            relation, path = self.program.relation(name), snapshot_path(self.directory, name, last)
+            engine.prepare(Program(types=self.program.types, relations=(relation,)))
+            self._give(engine, relation)
+            engine.write(relation, path)
+            if count_snapshot(path) != self.kept[name].rows:
+                raise StoreError(problem("CATALOG_DAMAGED", path=path, why="a snapshot and the log do not give what is there"))
+            settle_snapshot(path)
+            self._keep(replace(self.kept[name], snapshot=last))
+        if engine is not None:
+            engine.close()
 
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)

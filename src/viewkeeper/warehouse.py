@@ -310,6 +310,22 @@ class Warehouse:
                 self._known(relation, state.program)
             return [_shown(r, state) for r in state.program.relations if relation in (None, r.name)]
 
+    def checkpoint(self, relation: str | None = None) -> list[Shown]:
+        """Writes snapshots with Spark, of one relation or of all, where the last one is not what is there now.
+
+        It is no commit. Spark reads what is in a snapshot much faster than what is only in the catalog.
+        """
+        from viewkeeper.engines.session import require_spark
+
+        if self._spark is None:
+            require_spark()
+        with self._changing() as change:
+            if relation is not None:
+                self._known(relation, change.program)
+            names = [r.name for r in change.program.relations if relation in (None, r.name)]
+            change.checkpoint(names)
+            return [_shown(change.program.relation(name), change) for name in names]
+
     def verify(self, view: str | None = None, engine: str | None = None, report: Report = silent) -> list[Verified]:
         """Recomputes one view or all from the base rows, on either engine, and compares."""
         with self._reading() as state:
