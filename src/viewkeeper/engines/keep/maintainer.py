@@ -143,16 +143,20 @@ class Maintainer:
         filling: set[int] = set()
         self._elsewhere: set[int] = set()
         signs: dict[str, frozenset[int]] = {}
+        self._take_turns(changed)
         worker.begin(self.tables, signs, self.fresh)
+        for name in sorted(self.fresh):
+            # Their rows are there already, so whoever reads them must not see a change of something else first.
+            signs[name] = changed[name]
+            self._tell([name], signs, pending, filling, renewing, worker)
         for number, keeper in enumerate(self.keepers):
             own = [relation.name for relation in keeper.relations]
             started = time.perf_counter()
             if isinstance(keeper, BaseKeeper):
-                if own[0] not in changed:
+                if own[0] not in changed or own[0] in signs:
                     continue
                 signs[own[0]] = changed[own[0]]
-                if own[0] not in self.fresh:
-                    keeper.settle()
+                keeper.settle()
             elif any(name in without for name in own):
                 continue
             elif number in filling:
@@ -175,6 +179,16 @@ class Maintainer:
             report(self.plan.steps[number], time.perf_counter() - started, by)
             self._tell(own, signs, pending, filling, renewing, worker)
         return signs
+
+    def _take_turns(self, changed: Signs) -> None:
+        """Changes are brought in one after the other. A fresh relation waits for its turn, unless all that read it are computed
+        from scratch, or nothing else changes."""
+        for name in sorted(self.fresh) if len(changed) > 1 else ():
+            readers = [stored for reader in self._readers.get(name, ()) for stored in _stored(self.keepers[reader])]
+            if not all(stored.is_empty() for stored in readers):
+                self._stored[name].all_came()
+                self._stored[name].empty()
+                self.fresh.discard(name)
 
     def _renew(self, number: int, worker: Worker) -> None:
         if self._fill(self.keepers[number], worker):
