@@ -375,6 +375,25 @@ def show(
 
 
 @app.command()
+def checkpoint(
+    warehouse: WarehousePath,
+    relation: Annotated[str | None, typer.Argument(metavar="RELATION", help="Only this one.")] = None,
+) -> None:
+    """Write snapshots of relations with Spark.
+
+    Spark reads a snapshot and what the log tells since. The more there is to read of the log, or without a snapshot from
+    the catalog, the longer it takes. This is no commit: nothing changes but where rows are kept.
+
+    \b
+    Examples:
+      viewkeeper checkpoint shop
+      viewkeeper checkpoint shop depends
+    """
+    with viewkeeper.open(warehouse) as opened:
+        print_relations(opened.checkpoint(relation), detailed=False)
+
+
+@app.command()
 def verify(
     warehouse: WarehousePath,
     view: Annotated[str | None, typer.Argument(metavar="VIEW", help="Only this view.")] = None,

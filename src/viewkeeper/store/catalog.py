@@ -51,9 +51,15 @@ CREATE TABLE "$relation" (
 """
 
 
+TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation"})
+
+
 @dataclass(frozen=True)
 class Kept:
-    """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers."""
+    """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers.
+
+    What has changed since a snapshot is in the log, row by row.
+    """
 
     name: str
     kind: str
@@ -61,6 +67,11 @@ class Kept:
     place: str
     changed: int
     snapshot: int | None
+
+    @property
+    def is_stale(self) -> bool:
+        """Has the relation changed since its snapshot was written?"""
+        return self.snapshot is not None and self.snapshot < self.changed
 
 
 @dataclass(frozen=True)

@@ -136,11 +136,21 @@ class TotalKeeper(_GroupKeeper):
         return f'SELECT {group}"{COUNT}" AS "$n"{target} FROM {source}'
 
     def fill(self) -> None:
+        self.forget_totals()
         select = self.tables.select(self.step.full)
         names = [*(self.names() if self.groups else []), *([f'"{self.target.name}"'] if self.target else []), f'"{COUNT}"']
         renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(names))
         source = f"(SELECT {renamed} FROM ({select.sql}))"
         self.tables.run(f"INSERT INTO {self.state} {self._folded(self._gains(source))}", select.parameters, self.relation.name)
+        self.evaluate_totals()
+
+    def forget_totals(self) -> None:
+        """Where everything is one group there are totals of nothing, too."""
+        if not self.groups:
+            self.tables.run(f"DELETE FROM {self.state}")
+
+    def evaluate_totals(self) -> None:
+        """The rows, which are not there yet, of the groups whose totals are."""
         group = "".join(f"s.{name}, " for name in self.names()) if self.groups else ""
         self.tables.run(
             f'INSERT INTO {self.stored.table} SELECT {group}"$v" FROM (SELECT s.*, {self.value("s")} AS "$v" FROM {self.state} AS s) AS s'

@@ -18,6 +18,13 @@ Signs = Mapping[str, frozenset[int]]
 """Of relations that have changed: whether rows came (1), went (-1), or both."""
 
 
+class TooLarge(Exception):
+    """A view has more rows than the catalog shall hold."""
+
+    def __init__(self, relation: str) -> None:
+        self.relation = relation
+
+
 class Keeper(Protocol):
     """Keeps the relations of one step of a plan."""
 

@@ -111,8 +111,8 @@ class RenewingKeeper(_Fixpoint):
         renew(self.tables, self, self.members.values())
 
 
-def renew(tables: Tables, keeper: Any, stored: Iterable[Stored]) -> None:
-    """Computes what a keeper keeps anew, and notes the difference."""
+def renew(tables: Tables, keeper: Any, stored: Iterable[Stored], fill: Callable[[], object] | None = None) -> None:
+    """Computes what a keeper keeps anew, by itself or as told, and notes the difference."""
     held = list(stored)
     for one in held:
         old = tables.temporary(
@@ -121,7 +121,7 @@ def renew(tables: Tables, keeper: Any, stored: Iterable[Stored]) -> None:
         tables.used(old)
         tables.run(f"INSERT INTO {old} SELECT {one.columns} FROM {one.table}")
     keeper.empty()
-    keeper.fill()
+    (fill or keeper.fill)()
     for one in held:
         old = tables.table(f"{one.relation.name}$old")
         for left, right, sign in ((old, one.table, -1), (one.table, old, 1)):
@@ -231,6 +231,9 @@ class RecursionKeeper(_Fixpoint):
         return found
 
     # ---- a change
+
+    def forget(self) -> None:
+        self._noticed.clear()
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
