@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -57,7 +58,7 @@ class Wrong(Exception):
 
 def play(made: Stream, path: Path) -> Player:
     """Plays the stream in a new directory, and looks back in the end."""
-    player = Player(path, made.program)
+    player = Player(path, made.program, names_in(made))
     try:
         player.define(Define(made.program.text))
         for step in made.steps:
@@ -71,8 +72,8 @@ def play(made: Stream, path: Path) -> Player:
 class Player:
     """A warehouse, and beside it what it should hold: ``program``, the base rows, all relations, and what they were."""
 
-    def __init__(self, path: Path, program: Generated) -> None:
-        self.path = path
+    def __init__(self, path: Path, program: Generated, names: set[str]) -> None:
+        self.path, self.names = path, names
         self.warehouse = vk.open(path, create=True)
         self.other: Warehouse | None = None
         self.program = replace(program, declarations=(), rules=())
@@ -110,7 +111,7 @@ class Player:
             rules=tuple(dict.fromkeys((*old_rules, *rules))),
         )
         # Somewhere else something may have been dropped that the text needs.
-        if not used(program) <= declared(program.declarations).keys():
+        if not self.used(program) <= declared(program.declarations).keys():
             self.must_refuse("UNKNOWN_RELATION", lambda: self.warehouse.define(step.text, replace=step.replaces))
             return
         state = {base.name: self.base.get(base.name, set()) for base in bases(program)}
@@ -124,11 +125,15 @@ class Player:
         )
         if step.relation not in self.now:
             self.must_refuse("UNKNOWN_RELATION", lambda: self.warehouse.drop(step.relation))
-        elif step.relation in used(program):
+        elif step.relation in self.used(program):
             self.must_refuse("DROP_DEPENDENTS", lambda: self.warehouse.drop(step.relation))
         else:
             state = {name: rows for name, rows in self.base.items() if name != step.relation}
             self.change(program, state, lambda: self.warehouse.drop(step.relation))
+
+    def used(self, program: Generated) -> set[str]:
+        """The relations that rules name."""
+        return {name for rule in program.rules for name in re.findall(r"(\w+)\(", rule)} & self.names
 
     # ---- rows
 
@@ -213,7 +218,7 @@ class Player:
         try:
             action()
         except kind as error:
-            if code and error.code != code:
+            if code and error.code != (code if self.now else "NOTHING_DEFINED"):
                 raise
         else:
             raise Wrong("not refused", code or kind.__name__)
@@ -259,12 +264,10 @@ class Player:
                 raise Wrong("as of", number, base.name, got, want[base.name])
 
 
-def used(program: Generated) -> set[str]:
-    """All relations that rules name."""
-    import re
-
-    known = set(re.findall(r"\b([bv]\d[ab]?)\(", " ".join(program.rules)))
-    return known | {head_of(rule) for rule in program.rules}
+def names_in(made: Stream) -> set[str]:
+    """All relations that are ever declared."""
+    texts = [made.program.text, *(step.text for step in made.steps if isinstance(step, Define))]
+    return {name for text in texts for name in declared(split(text)[0])}
 
 
 def everything(warehouse: Warehouse) -> Rows:

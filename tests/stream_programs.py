@@ -141,7 +141,7 @@ rich(s) :- total(s, t), worth(w), t + t > w.""",
     "float sums that would drift": """
 .decl m(g: number, i: number, x: float?)
 .decl t(g: number, x: float)
-t(g, s) :- s = sum x * 1e16 + x / 3.0 : { m(g, _, x) }.
+t(g, s) :- s = sum x * 10000000000000000.0 + x / 3.0 : { m(g, _, x) }.
 .decl a(x: float)
 a(s) :- s = sum x / 10.0 : { m(_, _, x) }.
 .decl e(g: number, x: float)

@@ -275,7 +275,7 @@ class _Maker:
         relations = declared(self.program.declarations)
         views = [name for name in relations if name not in self.bases]
         late = views[self.random.randint(0, len(views)) :]
-        lines = {name: [x for x in self.program.declarations if name in declared([x])] for name in views}
+        lines = {name: [x for x in self.program.declarations if name in declared([x])] for name in relations}
         if any(len(declared(found)) > 1 for found in lines.values()):
             return steps
         rules = {name: [rule for rule in self.program.rules if head_of(rule) == name] for name in views}
@@ -286,8 +286,11 @@ class _Maker:
         for name in self.random.sample(views, min(len(views), 2)):
             fewer = self.random.sample(rules[name], max(1, len(rules[name]) - 1))
             made.insert(self.random.randint(0, len(made)), Define("\n".join([*lines[name], *fewer]), replaces=True))
-        for name in self.random.sample(views, min(len(views), 1)):
-            made.insert(self.random.randint(0, len(made)), Drop(name))
+        name = self.random.choice([*views, *views, *self.bases])
+        place = self.random.randint(0, len(made))
+        again = "\n".join([*lines[name], *rules.get(name, [])])
+        made.insert(self.random.randint(place, len(made)), Define(again))
+        made.insert(place, Drop(name))
         self.program = replace(
             self.program,
             declarations=tuple(x for x in self.program.declarations if not set(declared([x])) & set(late)),
