@@ -218,7 +218,7 @@ class Player:
         try:
             action()
         except kind as error:
-            if code and error.code != (code if self.now else "NOTHING_DEFINED"):
+            if code and error.code not in (code, "" if self.now else "NOTHING_DEFINED"):
                 raise
         else:
             raise Wrong("not refused", code or kind.__name__)

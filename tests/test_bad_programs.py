@@ -25,13 +25,14 @@ SOURCE = Path(viewkeeper.__file__).parent
 # The parts of src/viewkeeper that report what no program text alone can bring about.
 PARTS = {
     "engines": ["engines"],
-    "warehouse": ["warehouse.py", "sources.py", "bulk.py", "run.py", "store"],
+    "warehouse": ["warehouse.py", "change.py", "cold.py", "history.py", "operations.py", "sources.py", "bulk.py", "run.py", "store"],
     "command line": ["cli"],
     "merging": ["program/merge.py"],  # tested below
     "nothing yet": [],
 }
 ELSEWHERE: dict[str, str] = {
     "BAD_FILE": "warehouse",
+    "BAD_OPERATION": "warehouse",
     "BAD_RANGE": "engines",
     "BAD_ROWS": "warehouse",
     "BAD_TEXT": "engines",
@@ -51,16 +52,20 @@ ELSEWHERE: dict[str, str] = {
     "INTERRUPTED": "command line",
     "INTERRUPTED_LATE": "command line",
     "JAVA_MISSING": "engines",
+    "KEY_VIOLATION": "warehouse",
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
+    "NO_KEY": "warehouse",
     "OVERFLOW": "engines",
     "PATH_EXISTS": "warehouse",
     "READ_ONLY": "warehouse",
     "SOURCE_FAILED": "warehouse",
     "SPARK_MISSING": "engines",
+    "STRICT": "warehouse",
+    "UNKNOWN_COMMIT": "warehouse",
     "UNKNOWN_ENGINE": "engines",
     "UNREADABLE": "warehouse",
     "UNWRITABLE_FILE": "warehouse",
