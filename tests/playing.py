@@ -61,6 +61,8 @@ def play(made: Stream, path: Path) -> Player:
     player = Player(path, made.program, names_in(made))
     try:
         player.define(Define(made.program.text))
+        if not player.now:
+            return player  # with nothing, not even for no rows
         for step in made.steps:
             player.play(step)
         player.look_back()

@@ -227,4 +227,22 @@ names(s, n) :- n = count : { user(_, s, _) }.""",
 .decl l(x: number?, y: number) key(y)
 .decl m(x: number?, y: number)
 m(x, y) :- l(x, y), !k(y).""",
+    "names that statements use themselves": """
+.decl r(n: number, m: number, x: number, hi: number)
+.decl counted(n: number, v: number)
+counted(n, v) :- v = count : { r(n, _, _, _) }.
+.decl total(m: number, x: number, t: number)
+total(m, x, t) :- t = sum hi : { r(_, m, x, hi) }.
+.decl middle(hi: number, lo: float)
+middle(hi, l) :- l = mean n : { r(n, _, _, hi) }.
+.decl least(v: number, n: number)
+least(v, t) :- t = min n : { r(n, v, _, _) }.
+.decl walk(r: number, old: number, new: number)
+walk(a, b, 0) :- r(a, b, _, _).
+walk(a, c, new + 1) :- walk(a, b, new), r(b, c, _, _), new < 3.
+.decl present(present: number, rowid: number)
+present(h, d) :- r(h, d, b, _), !r(_, b, _, h).
+present(h, c) :- present(h, d), present(d, c).
+.decl g(s: number, t0: number, d: float)
+g(s, q, d) :- d = sum to_float(n) / 3.0 : { r(n, s, q, _) }.""",
 }

@@ -14,7 +14,7 @@ from typing import Any
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Select, Tables
 from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
-from viewkeeper.program.plan import ID, NEW, RANK, SUSPENDED, Group, Recomputed, Recursive
+from viewkeeper.program.plan import ID, NEW, OLD, RANK, SUSPENDED, Group, Recomputed, Recursive
 from viewkeeper.program.types import NUMBER
 
 Round = Callable[[int, int], None]
@@ -151,8 +151,8 @@ class _Asking(_Member):
         renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self.tables.columns(self.relation)))
         sql = (
             f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
-            f" (SELECT {renamed}, c{width} AS old, c{width + 1} AS new FROM ({select.sql})) AS b"
-            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b.old AND h."{RANK}" <= b.new'
+            f' (SELECT {renamed}, c{width} AS "{OLD}", c{width + 1} AS "{NEW}" FROM ({select.sql})) AS b'
+            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b."{OLD}" AND h."{RANK}" <= b."{NEW}"'
             f' AND h."{RANK}" < {SUSPENDED}'
         )
         return self.tables.run(sql, select.parameters, self.relation.name).rowcount
@@ -217,9 +217,9 @@ class RecursionKeeper(_Fixpoint):
                 f' FROM {member.suspect} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
             )
             again = [
-                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q.r FROM (SELECT t0.*,'
-                f" (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS r FROM {member.gone} AS t0) AS q"
-                " WHERE q.r IS NOT NULL ON CONFLICT DO NOTHING"
+                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q."{RANK}" FROM (SELECT t0.*,'
+                f" (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS \"{RANK}\" FROM {member.gone} AS t0) AS q"
+                f' WHERE q."{RANK}" IS NOT NULL ON CONFLICT DO NOTHING'
                 for sql in proofs(self.step.again[name], "e")
             ]
             found[name] = suspects, losses, again, parameters
