@@ -25,7 +25,18 @@ SOURCE = Path(viewkeeper.__file__).parent
 # The parts of src/viewkeeper that report what no program text alone can bring about.
 PARTS = {
     "engines": ["engines"],
-    "warehouse": ["warehouse.py", "sources.py", "bulk.py", "run.py", "store", "why"],
+    "warehouse": [
+        "warehouse.py",
+        "change.py",
+        "cold.py",
+        "history.py",
+        "operations.py",
+        "sources.py",
+        "bulk.py",
+        "run.py",
+        "store",
+        "why",
+    ],
     "command line": ["cli"],
     "questions": ["language/__init__.py"],  # tested in test_why.py
     "merging": ["program/merge.py"],  # tested below
@@ -33,6 +44,7 @@ PARTS = {
 }
 ELSEWHERE: dict[str, str] = {
     "BAD_FILE": "warehouse",
+    "BAD_OPERATION": "warehouse",
     "BAD_RANGE": "engines",
     "BAD_ROWS": "warehouse",
     "BAD_TEXT": "engines",
@@ -52,6 +64,7 @@ ELSEWHERE: dict[str, str] = {
     "INTERRUPTED": "command line",
     "INTERRUPTED_LATE": "command line",
     "JAVA_MISSING": "engines",
+    "KEY_VIOLATION": "warehouse",
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
@@ -59,12 +72,15 @@ ELSEWHERE: dict[str, str] = {
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
     "NOT_CONSTANT": "questions",
+    "NO_KEY": "warehouse",
     "OVERFLOW": "engines",
     "PATH_EXISTS": "warehouse",
     "READ_ONLY": "warehouse",
     "SOURCE_FAILED": "warehouse",
     "SPARK_MISSING": "engines",
+    "STRICT": "warehouse",
     "UNDERIVED_ROW": "warehouse",
+    "UNKNOWN_COMMIT": "warehouse",
     "UNKNOWN_ENGINE": "engines",
     "UNREADABLE": "warehouse",
     "UNWRITABLE_FILE": "warehouse",

@@ -325,7 +325,8 @@ class Change(State):
                 self._note(name)
         self._compute([name for name in new.core.by_name if name in affected - set(new.bases)], held, choice)
         for name in sorted(self._were.keys() - program.by_name.keys()):
-            self.told(before.relation(name), [], self._was(name))
+            if rows := self._was(name):
+                self.told(before.relation(name), [], rows)
         maintainer.prepare()
         self.cold.follow(choice, self._defined)
 
@@ -496,7 +497,7 @@ class _Pending:
         self.rows: dict[StoredRow, bool] = {}
         self._key = [i for i, column in enumerate(relation.columns) if column.name in relation.key]
         self._key.sort(key=lambda i: relation.key.index(relation.columns[i].name))
-        self._latest: dict[StoredRow, StoredRow] = {}
+        self._named: dict[StoredRow, list[StoredRow]] = {}
 
     def take(self, operation: Operation) -> None:
         present = operation.kind != "delete"
@@ -504,16 +505,15 @@ class _Pending:
             for row in operation.rows:
                 self.rows[row] = present
                 if self._key and present:
-                    self._latest[self.key(row)] = row
+                    self._named.setdefault(self.key(row), []).append(row)
             return
         if not self._key:
             raise DataError(problem("NO_KEY", relation=self.relation.name))
         for row in operation.rows:
             key = self.key(row)
-            others = [*self.known(key), *([self._latest[key]] if key in self._latest else [])]
-            for other in others:
+            for other in (*self.known(key), *self._named.get(key, ())):
                 self.rows[other] = False
-            self.rows[row], self._latest[key] = True, row
+            self.rows[row], self._named[key] = True, [row]
 
     def key(self, row: StoredRow) -> StoredRow:
         return tuple(row[i] for i in self._key)

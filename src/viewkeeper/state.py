@@ -131,7 +131,9 @@ def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
     from viewkeeper.engines.embedded import EmbeddedEngine
     from viewkeeper.engines.evaluator import evaluate
 
-    work = Work.of(program, {relation.name})
+    # Without its key: facts that break it are facts still, for the caller to refuse.
+    others = tuple(replace(r, key=()) if r.name == relation.name else r for r in program.relations)
+    work = Work.of(replace(program, relations=others), {relation.name})
     engine = EmbeddedEngine.private()
     try:
         engine.prepare(work.core)

@@ -159,21 +159,24 @@ class BaseKeeper:
         return int(rows)
 
     def broken_keys(self, limit: int) -> list[tuple[Any, ...]]:
-        """Rows that shall come, with a key that another row has or that comes, too; the key first, then the row."""
+        """Rows with a key that another row has, too, as far as one of them shall come; rows of one key together."""
         stored, relation = self.stored, self.relations[0]
         tables, types = stored.tables, {c.name: c for c in relation.columns}
         key = [types[name] for name in relation.key]
         stays = (
-            f"SELECT 1 FROM {stored.table} AS h WHERE {tables.same('h', 'c', key)} AND NOT EXISTS"
+            f"{stored.table} AS h WHERE {tables.same('h', 'c', key)} AND NOT EXISTS"
             f' (SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = -1 AND {stored.same("d", "h")})'
         )
         again = (
             f'SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = 1 AND d.rowid <> c.rowid AND {tables.same("d", "c", key)}'
         )
+        comes = f'{stored.change} AS c WHERE c."{SIGN}" = 1'
         rows = (
-            f'SELECT {stored.of("c")} FROM {stored.change} AS c WHERE c."{SIGN}" = 1 AND (EXISTS ({stays}) OR EXISTS ({again}))'
+            f"SELECT {stored.of('c')} FROM {comes} AND (EXISTS (SELECT 1 FROM {stays}) OR EXISTS ({again}))"
+            f' UNION SELECT {stored.of("h")} FROM {stored.change} AS c CROSS JOIN {stays} AND c."{SIGN}" = 1'
         )
-        return tables.run(f"{rows} LIMIT {limit}").fetchall()
+        order = ", ".join(tables.name(name) for name in relation.key)
+        return tables.run(f"SELECT * FROM ({rows}) ORDER BY {order} LIMIT {limit}").fetchall()
 
     def rows_with_key(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """The rows that have a key; there is at most one."""
