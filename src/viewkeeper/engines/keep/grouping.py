@@ -12,7 +12,7 @@ from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind
 
-_EXACT = '"$exact"'
+EXACT = "$exact"
 
 
 class _GroupKeeper:
@@ -77,13 +77,13 @@ class TotalKeeper(_GroupKeeper):
 
     @cached_property
     def sums(self) -> dict[str, str]:
-        found = {'"$n"': 'sum("$n")'}
+        found = {"$n": 'sum("$n")'}
         if self.target is None:
             return found
-        found['"$m"'] = 'sum(CASE WHEN "$t" IS NULL THEN 0 ELSE "$n" END)'
+        found["$m"] = 'sum(CASE WHEN "$t" IS NULL THEN 0 ELSE "$n" END)'
         if self.target.type.kind is Kind.FLOAT:
-            return found | {_EXACT: 'vk_exact_sum("$t", "$n")'}
-        return found | {'"$high"': 'sum("$n" * ("$t" >> 32))', '"$low"': 'sum("$n" * ("$t" & 4294967295))'}
+            return found | {EXACT: 'vk_exact_sum("$t", "$n")'}
+        return found | {"$high": 'sum("$n" * ("$t" >> 32))', "$low": 'sum("$n" * ("$t" & 4294967295))'}
 
     def value(self, alias: str) -> str:
         """The result of a group."""
@@ -93,7 +93,7 @@ class TotalKeeper(_GroupKeeper):
             return n
         kind, scale = self.target.type.kind, self.target.type.scale
         if kind is Kind.FLOAT:
-            return f"vk_exact_value({alias}.{_EXACT}, {m if operation == 'mean' else '1'})"
+            return f'vk_exact_value({alias}."{EXACT}", {m if operation == "mean" else "1"})'
         if operation == "mean":
             return f"CASE WHEN {m} > 0 THEN vk_mean_parts({high}, {low}, {m} * {10**scale}) END"
         total = f"vk_sum_parts({high}, {low})"
@@ -102,7 +102,7 @@ class TotalKeeper(_GroupKeeper):
     def create(self) -> None:
         super().create()
         groups = [column_definition(c) for c in self.groups] or ["present INTEGER NOT NULL"]
-        totals = [f"{name} {'TEXT' if name == _EXACT else 'INTEGER'} NOT NULL" for name in self.sums]
+        totals = [f'"{name}" {"TEXT" if name == EXACT else "INTEGER"} NOT NULL' for name in self.sums]
         self.tables.run(f"CREATE TABLE IF NOT EXISTS {self.state} ({', '.join(groups + totals)}) STRICT")
         bare = self.state.removeprefix("main.")
         index = self.tables.dialect.identifier(f"groups of {bare[1:-1]}")
@@ -126,8 +126,8 @@ class TotalKeeper(_GroupKeeper):
         """Gains added up by group; without columns to group by there is one group, also of nothing."""
         grouped = f" GROUP BY {', '.join(self.names())}" if self.groups else ""
         chosen = self.names() if self.groups else ["1"]
-        nothing = dict.fromkeys(self.sums, "0") | {_EXACT: "'0'"}
-        sums = [f"coalesce({sql}, {nothing[name]}) AS {name}" for name, sql in self.sums.items()]
+        nothing = dict.fromkeys(self.sums, "0") | {EXACT: "'0'"}
+        sums = [f'coalesce({sql}, {nothing[name]}) AS "{name}"' for name, sql in self.sums.items()]
         return f"SELECT {', '.join([*chosen, *sums])} FROM ({source}){grouped}"
 
     def _gains(self, source: str) -> str:
@@ -168,7 +168,9 @@ class TotalKeeper(_GroupKeeper):
         chosen = ", ".join(self.names()) if self.groups else "1"
         self.touch(f"SELECT {chosen} FROM {self.gain} WHERE TRUE")
         added = ", ".join(
-            f"{name} = vk_exact_add({name}, excluded.{name})" if name == _EXACT else f"{name} = {name} + excluded.{name}"
+            f'"{name}" = vk_exact_add("{name}", excluded."{name}")'
+            if name == EXACT
+            else f'"{name}" = "{name}" + excluded."{name}"'
             for name in self.sums
         )
         self.tables.run(

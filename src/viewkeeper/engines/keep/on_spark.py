@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.keep.counting import CountingKeeper
-from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
+from viewkeeper.engines.keep.grouping import EXACT, ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import Keeper, Signs, TooLarge
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
@@ -199,7 +199,7 @@ class SparkWorker:
         totals, rows = self.engine.kept(step.relation.name, folded)
         self._check(step.relation, rows)
         keeper.forget_totals()
-        state = tuple(Column(name, _TEXT if name == "x" else NUMBER) for name in keeper.sums)
+        state = tuple(Column(name, _TEXT if name == EXACT else NUMBER) for name in keeper.sums)
         columns = step.gains.columns[: len(keeper.groups)] or (Column("present", NUMBER),)
         self._insert(keeper.state, Relation(step.relation.name, (*columns, *state)), totals, rows)
         keeper.evaluate_totals()
@@ -387,11 +387,11 @@ def _totals(keeper: TotalKeeper, target: str) -> dict[str, str]:
     """The sums of ``TotalKeeper.sums`` in Spark's SQL."""
     t, n = f"`{target}`", f"`{COUNT}`"
     expressions = {
-        "n": f"coalesce(sum({n}), 0L)",
-        "m": f"coalesce(sum(CASE WHEN {t} IS NULL THEN 0L ELSE {n} END), 0L)",
-        "hi": f"coalesce(sum({n} * shiftright({t}, 32)), 0L)",
-        "lo": f"coalesce(sum({n} * ({t} & 4294967295L)), 0L)",
-        "x": f"vk_exact_total(collect_list({t}))",
+        "$n": f"coalesce(sum({n}), 0L)",
+        "$m": f"coalesce(sum(CASE WHEN {t} IS NULL THEN 0L ELSE {n} END), 0L)",
+        "$high": f"coalesce(sum({n} * shiftright({t}, 32)), 0L)",
+        "$low": f"coalesce(sum({n} * ({t} & 4294967295L)), 0L)",
+        EXACT: f"vk_exact_total(collect_list({t}))",
     }
     return {name: expressions[name] for name in keeper.sums}
 
