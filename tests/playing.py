@@ -167,9 +167,7 @@ class Player:
             case "file":
                 file = self.path.with_suffix(".jsonl.gz")
                 file.write_bytes(gzip.compress("".join(map(line, each_row(step.operations))).encode()))
-                return self.as_foretold(
-                    self.warehouse.commit_file(file, dry_run=True), self.warehouse.commit_file(file)
-                )
+                return self.as_foretold(self.warehouse.commit_file(file, dry_run=True), self.warehouse.commit_file(file))
             case "other":
                 self.other = self.other or vk.open(self.path)
                 return collected(self.other, step.operations)

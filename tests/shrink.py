@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from tests.generator import Generated, generate
 
-
 T = TypeVar("T")
 
 

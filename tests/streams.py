@@ -121,7 +121,9 @@ def random_program(seed: int) -> Generated:
     program, rng = generate(seed), random.Random(seed)
     views = {head_of(rule) for rule in program.rules if ":-" in rule}
     facts = [rule for rule in program.rules if head_of(rule) not in views]
-    told = evaluate_naively("\n".join((*program.declarations, *facts)), {n: r for n, r in program.facts.items() if n not in views})
+    told = evaluate_naively(
+        "\n".join((*program.declarations, *facts)), {n: r for n, r in program.facts.items() if n not in views}
+    )
     declarations = list(program.declarations)
     for i, line in enumerate(declarations):
         [base] = declared([line]).values() or [None]
@@ -216,7 +218,9 @@ class _Maker:
     def transaction(self) -> Transaction:
         chosen = self.random.choices(list(self.bases), k=self.random.choice([1, 1, 1, 2, 3])) if self.bases else []
         operations = tuple(operation for name in chosen for operation in self.change(self.bases[name]))
-        made = Transaction(operations, self.random.choice(["transaction", "transaction", "commit", "file", "other", "reopened"]))
+        made = Transaction(
+            operations, self.random.choice(["transaction", "transaction", "commit", "file", "other", "reopened"])
+        )
         try:
             state = after(self.state, made, self.bases)
         except KeyViolation:

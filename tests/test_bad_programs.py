@@ -25,7 +25,17 @@ SOURCE = Path(viewkeeper.__file__).parent
 # The parts of src/viewkeeper that report what no program text alone can bring about.
 PARTS = {
     "engines": ["engines"],
-    "warehouse": ["warehouse.py", "change.py", "cold.py", "history.py", "operations.py", "sources.py", "bulk.py", "run.py", "store"],
+    "warehouse": [
+        "warehouse.py",
+        "change.py",
+        "cold.py",
+        "history.py",
+        "operations.py",
+        "sources.py",
+        "bulk.py",
+        "run.py",
+        "store",
+    ],
     "command line": ["cli"],
     "merging": ["program/merge.py"],  # tested below
     "nothing yet": [],

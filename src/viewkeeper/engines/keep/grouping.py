@@ -170,7 +170,7 @@ class TotalKeeper(_GroupKeeper):
         if self.groups:
             self.tables.run(
                 f"DELETE FROM {self.state} WHERE rowid IN (SELECT s.rowid FROM {self.touched} AS t CROSS JOIN {self.state} AS s"
-                f" ON {self.same('s', 't')} WHERE s.\"$n\" = 0)"
+                f' ON {self.same("s", "t")} WHERE s."$n" = 0)'
             )
         self.tell(
             f'CASE WHEN s."$n" IS NOT NULL THEN {self.value("s")} END', f" LEFT JOIN {self.state} AS s ON {self.same('s', 't')}"

@@ -160,7 +160,7 @@ class BaseKeeper:
         comes = f'{stored.change} AS c WHERE c."{SIGN}" = 1'
         rows = (
             f"SELECT {stored.of('c')} FROM {comes} AND (EXISTS (SELECT 1 FROM {stays}) OR EXISTS ({again}))"
-            f" UNION SELECT {stored.of('h')} FROM {stored.change} AS c CROSS JOIN {stays} AND c.\"{SIGN}\" = 1"
+            f' UNION SELECT {stored.of("h")} FROM {stored.change} AS c CROSS JOIN {stays} AND c."{SIGN}" = 1'
         )
         order = ", ".join(tables.name(name) for name in relation.key)
         return tables.run(f"SELECT * FROM ({rows}) ORDER BY {order} LIMIT {limit}").fetchall()

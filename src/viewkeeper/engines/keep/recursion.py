@@ -218,7 +218,7 @@ class RecursionKeeper(_Fixpoint):
             )
             again = [
                 f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q."{RANK}" FROM (SELECT t0.*,'
-                f" (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS \"{RANK}\" FROM {member.gone} AS t0) AS q"
+                f' (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS "{RANK}" FROM {member.gone} AS t0) AS q'
                 f' WHERE q."{RANK}" IS NOT NULL ON CONFLICT DO NOTHING'
                 for sql in proofs(self.step.again[name], "e")
             ]
