@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.debian import CLOSURE, DEPENDS, FILES, Change, Row, duckdb_with, rows_of, stream
+from bench.debian import CLOSURE, DEPENDS, FILES, Change, Row, duckdb_with, stream
 from bench.maintenance import commits, loaded
 from bench.section import TIMES, Goal, Run, Section, Times, agree, goals
 
@@ -70,7 +70,9 @@ def pathway(view: str) -> Callable[[Run], dict[str, Any]]:
     def subject(run: Run) -> dict[str, Any]:
         python = interpreter()
         if python is None:
-            return {"unavailable": "it is not installed here (the package index was out of reach, or had nothing for this machine)"}
+            return {
+                "unavailable": "it is not installed here (the package index was out of reach, or had nothing for this machine)"
+            }
         parts = changes_of(view)
         with tempfile.TemporaryDirectory() as directory:
             given, found = Path(directory) / "stream.json", Path(directory) / "found.json"
@@ -86,7 +88,7 @@ def pathway(view: str) -> Callable[[Run], dict[str, Any]]:
                 last = (done.stderr.strip().splitlines() or ["no message"])[-1]
                 return {"unavailable": f"it ended with {done.returncode}: {last[:200]}"}
             result = json.loads(found.read_text())
-        pairs = list(zip(result["seconds"], result["changed"], strict=True))
+        pairs = result["done"]
         cut: dict[str, list[tuple[float, int]]] = {}
         for part, changes in parts.items():
             cut[part], pairs = pairs[: len(changes)], pairs[len(changes) :]
@@ -139,9 +141,11 @@ def loading(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     if "unavailable" in theirs:
         return f"**Pathway was not measured**: {theirs['unavailable']}."
     agree("rows", ours["rows"], theirs["rows"])
+    for part, done in theirs["parts"].items():
+        agree(f"changes ({part})", [changed for _, changed in ours["parts"][part]], [changed for _, changed in done])
     return (
         f"Pathway {theirs['version']} took {theirs['load']:.0f} s for the first load and {theirs['memory_mb']:,} MB in the end, "
-        f"viewkeeper {ours['load']:.0f} s for the load. Pathway's changes are in memory, ours are durable."
+        f"viewkeeper {ours['load']:.0f} s for the load. Pathway's changes are in memory, ours are durable. Both changed the same numbers of rows."
     )
 
 

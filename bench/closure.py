@@ -133,9 +133,7 @@ def text(results: Mapping[str, Any]) -> list[str]:
         reached = "" if goal is None else f"≤ {goal}: {'reached' if ratio <= goal else '**missed**'}"
         memory = "" if goal is None else f"< {MEMORY_GOAL:,} MB: {'reached' if peak < MEMORY_GOAL else '**missed**'}"
         runs = ", ".join(f"{seconds:.1f}" for seconds in result["seconds"])
-        lines.append(
-            f"| {NAMES[subject]} | {median:.1f} | {runs} | {ratio:.1f} | {reached} | {peak:,} MB | {memory} |"
-        )
+        lines.append(f"| {NAMES[subject]} | {median:.1f} | {runs} | {ratio:.1f} | {reached} | {peak:,} MB | {memory} |")
     return [
         *lines,
         "",

@@ -69,7 +69,10 @@ def viewkeeper(run: Run) -> list[dict[str, Any]]:
         for size in (*SIZES, LARGE) if run.large else SIZES:
             data = make(size)
             choose = random.Random(size)
-            rows = [tuple(row.values()) for row in data[relation].take(choose.sample(range(len(data[relation])), CHANGES)).to_pylist()]
+            rows = [
+                tuple(row.values())
+                for row in data[relation].take(choose.sample(range(len(data[relation])), CHANGES)).to_pylist()
+            ]
             with (
                 tempfile.TemporaryDirectory() as directory,
                 vk.open(Path(directory) / "w", create=True, engine="embedded") as warehouse,
@@ -99,7 +102,9 @@ def text(results: Mapping[str, Any]) -> list[str]:
         TIMES[1].replace("| --- |", "| --- | ---: | ---: | ---: |", 1),
     ]
     for one in measured:
-        lines.append(f"| {one['shape']} | {one['size']:,} | {one['rows']:,} | {one['load']:.1f} s | {Times(one['seconds']).cells()} |")
+        lines.append(
+            f"| {one['shape']} | {one['size']:,} | {one['rows']:,} | {one['load']:.1f} s | {Times(one['seconds']).cells()} |"
+        )
     wanted = []
     for shape in SHAPES:
         first, *_, last = [one for one in measured if one["shape"] == shape]

@@ -38,7 +38,7 @@ def duckdb(run: Run) -> dict[str, Any]:
         seconds.append(taken)
         changed.append(sum(difference["based_on"]))
         connection.execute("INSERT INTO depends VALUES (?, ?)", row)
-        recompute(connection, {"based_on": RECURSIVE})
+        connection.execute(f"CREATE OR REPLACE TABLE based_on AS {RECURSIVE}")
     return {"seconds": seconds, "changed": changed, "rows": rows, "heaviest": heaviest}
 
 
@@ -59,7 +59,10 @@ def viewkeeper(run: Run) -> dict[str, Any]:
 @contextmanager
 def loaded(program: str, *names: str) -> Any:
     """A warehouse with the program and these relations of Debian, and how long loading took."""
-    with tempfile.TemporaryDirectory() as directory, vk.open(Path(directory) / "w", create=True, engine="embedded") as warehouse:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        vk.open(Path(directory) / "w", create=True, engine="embedded") as warehouse,
+    ):
         warehouse.define(program)
         started = time.perf_counter()
         warehouse.load({name: FILES[name] for name in names})
@@ -109,19 +112,20 @@ def text(results: Mapping[str, Any]) -> list[str]:
         times = small if done is None else Times([seconds for seconds, _ in done])
         largest = SMALL - 1 if done is None else max(changed for _, changed in done)
         ratios = f"{number(recomputing / times.median)} | {number(recomputing / times.p99)}"
-        lines.append(f"| {name.strip()} | {times.cells()} | {ratios} | {'<' if done is None else ''}{largest + (done is None):,} |")
+        lines.append(
+            f"| {name.strip()} | {times.cells()} | {ratios} | {'<' if done is None else ''}{largest + (done is None):,} |"
+        )
+    heavier = [recomputing / Times([seconds for seconds, _ in done]).median for done in heavy.values()]
     return [
         *lines,
         "",
         *goals(
-            Goal("changes of fewer than 1,000 rows, median: faster than recomputing", recomputing / small.median, "at least", 800),
-            Goal("changes of fewer than 1,000 rows, p99: faster than recomputing", recomputing / small.p99, "at least", 100),
             Goal(
-                "the heaviest rows, deleted or inserted, median: faster than recomputing",
-                recomputing / Times([seconds for seconds, _ in ours["heaviest"]]).median,
-                "at least",
-                5,
+                "changes of fewer than 1,000 rows, median: faster than recomputing", recomputing / small.median, "at least", 800
             ),
+            Goal("changes of fewer than 1,000 rows, p99: faster than recomputing", recomputing / small.p99, "at least", 100),
+            Goal("the heaviest rows deleted, median: faster than recomputing", heavier[0], "at least", 5),
+            Goal("the heaviest rows inserted again, median: faster than recomputing", heavier[1], "at least", 5),
             Goal("resident memory throughout, loading included", ours["peak_mb"], "under", 1024, "MB"),
         ),
         "",

@@ -12,6 +12,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,24 +36,17 @@ SCHEMAS: dict[str, Any] = {"depends": Depends, "package": Package}
 
 
 class Source(pw.io.python.ConnectorSubject):
-    """A relation: its thread hands over control to ``work``, so that one place decides the order of everything."""
+    """A relation, filled by ``work``. One that does not change ends with it, so that time does not wait for it."""
 
     # Pathway looks for deletions in ``run`` only.
     _deletions_enabled = True
 
-    def __init__(self, work: Any = None) -> None:
+    def __init__(self, work: Callable[[Source], None]) -> None:
         super().__init__()
-        self.work, self.finished = work, threading.Event()
+        self.work = work
 
     def run(self) -> None:
-        if self.work is not None:
-            try:
-                self.work()
-            finally:
-                for source in SOURCES.values():
-                    source.finished.set()
-        else:
-            self.finished.wait()
+        self.work(self)
 
     def apply(self, op: str, row: dict[str, Any]) -> None:
         if op == "insert":
@@ -61,11 +55,11 @@ class Source(pw.io.python.ConnectorSubject):
             self.delete(**row)
 
 
-SOURCES: dict[str, Source] = {}
-
-
 class Output:
-    """Counts the rows of the view, and tells when a change has gone through."""
+    """Counts the rows of the view, and tells when a change has gone through.
+
+    A change need not change the view, and then nothing would come out: the number of base rows comes out with it.
+    """
 
     def __init__(self) -> None:
         self.rows = self.changed = 0
@@ -73,8 +67,9 @@ class Output:
         self.count = 0
 
     def on_change(self, key: Any, row: Any, time: int, is_addition: bool) -> None:
-        self.rows += 1 if is_addition else -1
-        self.changed += 1
+        if row["view"]:
+            self.rows += 1 if is_addition else -1
+            self.changed += 1
 
     def on_time_end(self, time: int) -> None:
         with self.ended:
@@ -118,43 +113,56 @@ def totals(depends: pw.Table, package: pw.Table) -> pw.Table:
 
 def main(view: str, stream: dict[str, Any], out: Path) -> None:
     output = Output()
-    result: dict[str, Any] = {"seconds": [], "changed": []}
 
-    def work() -> None:
+    def fill(name: str) -> Callable[[Source], None]:
+        def work(source: Source) -> None:
+            for row in read(name, stream["files"][name]):
+                source.next(**row)
+            source.commit()
+
+        return work
+
+    def fill_and_change(source: Source) -> None:
         started = time.perf_counter()
-        for name, file in stream["files"].items():
-            for row in read(name, file):
-                SOURCES[name].next(**row)
-        for name in stream["files"]:
-            SOURCES[name].commit()
+        fill("depends")(source)
         wait_until_loaded(output, stream["rows"])
-        result["load"] = time.perf_counter() - started
-        result["rows"] = output.rows
-        for op, name, values in stream["changes"]:
-            row = dict(zip(SCHEMAS[name].column_names(), values))
-            count, before = output.count, output.changed
-            started = time.perf_counter()
-            SOURCES[name].apply(op, row)
-            # Time goes on only when every relation says so.
-            for source in SOURCES.values():
-                source.commit()
-            if not output.wait_beyond(count, 120):
-                raise TimeoutError(f"nothing came of {op} {values} in two minutes")
-            result["seconds"].append(time.perf_counter() - started)
-            result["changed"].append(output.changed - before)
-        result["rows_after"] = output.rows
-        result["memory_mb"] = psutil.Process().memory_info().rss // 2**20
-        result["version"] = pw.__version__
+        load = time.perf_counter() - started
+        done = [change(source, output, op, values) for op, _, values in stream["changes"]]
+        result = {
+            "load": load,
+            "rows": stream["rows"],
+            "rows_after": output.rows,
+            "done": done,
+            "memory_mb": psutil.Process().memory_info().rss // 2**20,
+            "version": pw.__version__,
+        }
         out.write_text(json.dumps(result))
 
-    for name in stream["files"]:
-        SOURCES[name] = Source(None if SOURCES else work)
     tables = {
-        name: pw.io.python.read(source, schema=SCHEMAS[name], autocommit_duration_ms=None) for name, source in SOURCES.items()
+        name: pw.io.python.read(
+            Source(fill_and_change if name == "depends" else fill(name)), schema=SCHEMAS[name], autocommit_duration_ms=None
+        )
+        for name in stream["files"]
     }
-    view_table = closure(tables["depends"]) if view == "closure" else totals(tables["depends"], tables["package"])
-    pw.io.subscribe(view_table, on_change=output.on_change, on_time_end=output.on_time_end)
+    if view == "closure":
+        shown = closure(tables["depends"]).select(view=True, text=pw.this.package, number=0)
+    else:
+        shown = totals(tables["depends"], tables["package"]).select(view=True, text=pw.this.section, number=pw.this.total)
+    base = tables["depends"].reduce(number=pw.reducers.count()).select(view=False, text="", number=pw.this.number)
+    pw.io.subscribe(pw.Table.concat_reindex(shown, base), on_change=output.on_change, on_time_end=output.on_time_end)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
+
+
+def change(source: Source, output: Output, op: str, values: list[Any]) -> tuple[float, int]:
+    """One row of depends: how long until the view had it, and how many rows of the view came or went."""
+    count, before = output.count, output.changed
+    row = dict(zip(Depends.column_names(), values))
+    started = time.perf_counter()
+    source.apply(op, row)
+    source.commit()
+    if not output.wait_beyond(count, 120):
+        raise TimeoutError(f"nothing came of {op} {values} in two minutes")
+    return time.perf_counter() - started, output.changed - before
 
 
 def read(name: str, file: str) -> list[dict[str, Any]]:

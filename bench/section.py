@@ -51,7 +51,9 @@ def goals(*wanted: Goal) -> list[str]:
     lines = ["| goal | wanted | measured | |", "| --- | ---: | ---: | --- |"]
     for goal in wanted:
         told = "reached" if goal.reached else "**missed**"
-        lines.append(f"| {goal.name} | {goal.bound} {goal.limit:,g} {goal.unit} | {number(goal.measured)} {goal.unit} | {told} |")
+        lines.append(
+            f"| {goal.name} | {goal.bound} {goal.limit:,g} {goal.unit} | {number(goal.measured)} {goal.unit} | {told} |"
+        )
     return lines
 
 

@@ -55,7 +55,9 @@ def operations() -> list[dict[str, Any]]:
 def duckdb(run: Run) -> dict[str, Any]:
     connection = duckdb_with(*FILES)
     for name in FILES:
-        connection.execute(f"CREATE TABLE {name}_insert AS FROM {name} LIMIT 0; CREATE TABLE {name}_delete AS FROM {name} LIMIT 0")
+        connection.execute(
+            f"CREATE TABLE {name}_insert AS FROM {name} LIMIT 0; CREATE TABLE {name}_delete AS FROM {name} LIMIT 0"
+        )
     for one in operations():
         places = ", ".join("?" * len(one["row"]))
         connection.execute(f"INSERT INTO {one['relation']}_{one['op']} VALUES ({places})", one["row"])
@@ -66,7 +68,9 @@ def duckdb(run: Run) -> dict[str, Any]:
         connection.execute("BEGIN")
         started = time.perf_counter()
         for name in FILES:
-            connection.execute(f"CREATE OR REPLACE TABLE {name} AS (FROM {name} EXCEPT FROM {name}_delete) UNION FROM {name}_insert")
+            connection.execute(
+                f"CREATE OR REPLACE TABLE {name} AS (FROM {name} EXCEPT FROM {name}_delete) UNION FROM {name}_insert"
+            )
         applied = time.perf_counter() - started
         recomputed, changed = recompute(connection, VIEWS)
         seconds.append(applied + recomputed)
@@ -109,7 +113,10 @@ def text(results: Mapping[str, Any]) -> list[str]:
         "| | median | runs |",
         "| --- | ---: | --- |",
     ]
-    for name, seconds in (("viewkeeper, durable", ours["seconds"]), ("DuckDB, recomputing and differencing", theirs["seconds"])):
+    for name, seconds in (
+        ("viewkeeper, durable", ours["seconds"]),
+        ("DuckDB, recomputing and differencing", theirs["seconds"]),
+    ):
         lines.append(f"| {name} | {ms(statistics.median(seconds))} | {', '.join(map(number, (s * 1000 for s in seconds)))} |")
     return [*lines, "", *goals(Goal("the update: faster than recomputing", recomputing / mine, "at least", 5))]
 
