@@ -19,8 +19,9 @@ $(READY): pyproject.toml constraints.txt
 	@PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,dev]'
 	@touch $@
 
-demo: $(READY) ## Load the Python standard library as a software catalogue, evaluate its views on both engines
+demo: $(READY) ## Show the Python standard library as a software catalogue, and a security update of Debian
 	@$(BIN)/python examples/software/demo.py
+	@$(BIN)/python examples/debian/demo.py
 
 test: $(READY) lint types ## Lint, check types and run all tests
 	@$(BIN)/python -m pytest -q
