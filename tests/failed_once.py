@@ -87,4 +87,11 @@ PROGRAMS = {
         b0(0, -1). b0(1, -1). b0(2, -1). b0(3, -1). v(1). v(0).
         h() :- x >= x % y, v(x), y != 0, y = 4 + sum x : { b0(_, x) }.
     """,
+    "what a join leaves out cannot fail": """
+        .decl a(x: number, y: number)
+        .decl b(y: number)
+        .decl v(x: number, z: number)
+        a(1, 0). a(1, 5). a(1, 7). b(5). b(8). b(9). b(10).
+        v(x, 100 / y) :- a(x, y), b(y), 100 / y > 2.
+    """,
 }

@@ -5,24 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from tests.generator import Generated, generate
 
+T = TypeVar("T")
 
-def shrink(program: Generated, fails: Callable[[Generated], bool]) -> Generated:
-    """Leaves out rules, literals and facts as long as the rest fails in the same way."""
-    assert fails(program), "it does not fail"
+
+def shrink(thing: T, fails: Callable[[T], bool], smaller: Callable[[T], Iterator[T]]) -> T:
+    """Leaves out parts as long as the rest fails in the same way."""
+    assert fails(thing), "it does not fail"
     progress = True
     while progress:
         progress = False
-        for smaller in _smaller(program):
-            if fails(smaller):
-                program, progress = smaller, True
+        for one in smaller(thing):
+            if fails(one):
+                thing, progress = one, True
                 break
-    return program
+    return thing
 
 
-def _smaller(program: Generated) -> Iterator[Generated]:
+def smaller_programs(program: Generated) -> Iterator[Generated]:
+    """Without one of its rules, literals or facts."""
     for i in range(len(program.rules)):
         yield replace(program, rules=program.rules[:i] + program.rules[i + 1 :])
     for i in range(len(program.declarations)):
@@ -81,6 +85,6 @@ if __name__ == "__main__":
     first = generate(int(sys.argv[1]))
     kind = outcome(first)
     print(kind)
-    small = shrink(first, lambda program: outcome(program) == kind)
+    small = shrink(first, lambda program: outcome(program) == kind, smaller_programs)
     print(small.text)
     print({name: rows for name, rows in small.facts.items() if rows})

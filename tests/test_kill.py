@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.children import ended, fork
+from tests.playing import everything
 
 import viewkeeper as vk
 from viewkeeper.warehouse import Warehouse
@@ -134,6 +135,62 @@ def test_kill_while_defining(tmp_path: Path) -> None:
             assert set(shop.program.derived) == {"reach", "degree"} | {f"view{n + 1}" for n in range(views)}
     assert lost >= 5, (killer.in_time, lost)
     define(path, views + 1)()
+
+
+def commits(path: Path, seed: int, there: int) -> Callable[[], object]:
+    """Transactions one after the other, in which edges come and go, until somebody ends it; tells when the first is done."""
+
+    def work() -> None:
+        rng = random.Random(seed)
+        with vk.open(path) as shop:
+            for number in range(10_000):
+                one, other = ([(rng.randrange(12), rng.randrange(12)) for _ in range(rng.choice([1, 3, 20]))] for _ in "ab")
+                shop.commit({"edge": one}, {"edge": other}, {"last": [(seed, number)]})
+                os.write(there, b"x") if not number else None
+
+    return work
+
+
+def replayed(shop: Warehouse) -> dict[str, set[tuple[object, ...]]]:
+    """All relations as the log tells them."""
+    found: dict[str, set[tuple[object, ...]]] = {name: set() for name in shop.program.by_name}
+    for logged in shop.log():
+        for name, changed in shop.changes(logged.number).items():
+            for kind, row in changed.values():
+                (found[name].add if kind == "insert" else found[name].remove)(row)
+    return found
+
+
+KILLS = 200
+
+
+def test_kill_while_committing(tmp_path: Path) -> None:
+    path, rng, done, (here, there) = tmp_path / "shop", random.Random(3), 0, os.pipe()
+    with vk.open(path, create=True) as shop:
+        shop.define(f"{TEXT} .decl last(child: number, number: number) key(child)")
+    for seed in range(KILLS):
+        pid = fork(commits(path, seed, there))
+        os.read(here, 1)
+        time.sleep(rng.random() * 0.02)
+        os.kill(pid, signal.SIGKILL)
+        assert ended(pid) == -signal.SIGKILL
+        with vk.open(path) as shop:
+            numbers = [logged.number for logged in shop.log()]
+            assert numbers == list(range(1, len(numbers) + 1))
+            # The last commit is there with all it did, or it is not: its number is among what it did.
+            made = [number for child, number in shop.query("last(c, n)") if child == seed]
+            done += made[0] + 1
+            assert len(numbers) == 1 + done
+            if seed % 25 == 0:
+                assert all(view.right for view in shop.verify())
+                assert replayed(shop) == everything(shop)
+    os.close(here)
+    os.close(there)
+    assert done > 2 * KILLS
+    with vk.open(path) as shop:
+        assert replayed(shop) == everything(shop)
+        assert all(view.right for view in shop.verify())
+        assert shop.commit(upserts={"last": [(-1, 0)]}).number == done + 2
 
 
 def test_kill_while_creating(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "rewrite": {"program"},
     "engines": {"program"},
     "store": {"program"},
-    "cli": {"", "warehouse", "outcomes", "answer", "run"},  # "" is the package itself; the façade and what it gives
+    "why": {"program", "rewrite", "engines", "state"},
+    # "" is the package itself; the façade and what it gives
+    "cli": {"", "warehouse", "outcomes", "answer", "changed", "explain", "why", "run"},
 }
 COMMON = {"errors"}
 # Kept out of modules that are imported to look at a warehouse or to print help, wherever that is not inside a function.

@@ -571,9 +571,18 @@ def test_views_that_stay_snapshots(tmp_path: Path, spark_session: Any) -> None:
         assert rows(shop, "reach(x, y)", "embedded") == [("a", "b"), ("a", "c"), ("b", "c")]
         assert right(shop, "embedded")
         shop.load("edge", [("c", "d")], engine="embedded")
-        assert {s.relation.name: s.place for s in shop.show()}["reach"] == "catalog"
+        assert {s.relation.name: s.place for s in shop.show()}["reach"] == "snapshot of commit 3"
         assert rows(shop, 'reach(x, "d")', "embedded") == [("a",), ("b",), ("c",)]
         assert right(shop, "embedded")
+        shop.hot_rows = 100
+        commit = shop.define(".decl reach(x: symbol, y: symbol) reach(x, y) :- edge(x, y).", replace=True, engine="spark")
+        assert (commit.changes["reach"].inserted_rows, commit.changes["reach"].deleted_rows) == (0, 3)
+        assert {s.relation.name: s.place for s in shop.show()}["reach"] == "catalog"
+        assert right(shop, "embedded")
+        shop.hot_rows = 2
+        commit = shop.define(PAIR, replace=True, engine="spark")
+        assert (commit.changes["reach"].inserted_rows, commit.changes["reach"].deleted_rows) == (3, 0)
+        assert {s.relation.name: s.place for s in shop.show()}["reach"] == "snapshot of commit 5"
         shop.load("edge", [("d", "e")], engine="spark")
         [snapshot] = (shop.path / "snapshots" / "reach").iterdir()
         for part in snapshot.glob("*.parquet"):

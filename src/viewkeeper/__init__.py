@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from viewkeeper.answer import Answer
     from viewkeeper.outcomes import Commit
     from viewkeeper.warehouse import Warehouse
+    from viewkeeper.why import Why
 
 __version__ = "0.1.0"
 __all__ = [
@@ -26,11 +27,17 @@ __all__ = [
     "StoreError",
     "ViewkeeperError",
     "Warehouse",
+    "Why",
     "open",
 ]
 
 # Imported when they are first used: the command line says --help without them.
-_LATER = {"Answer": "viewkeeper.answer", "Commit": "viewkeeper.outcomes", "Warehouse": "viewkeeper.warehouse"}
+_LATER = {
+    "Answer": "viewkeeper.answer",
+    "Commit": "viewkeeper.outcomes",
+    "Warehouse": "viewkeeper.warehouse",
+    "Why": "viewkeeper.why",
+}
 
 
 def __getattr__(name: str) -> object:

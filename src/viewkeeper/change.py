@@ -20,9 +20,9 @@ from viewkeeper.bulk import load_with_spark
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
-from viewkeeper.engines.keep import Maintainer, strategy
+from viewkeeper.engines.keep import Itself, Maintainer, TooLarge, Worker, strategy
 from viewkeeper.engines.names import sql_name
-from viewkeeper.errors import DataError, EvaluationError, problem, shortened
+from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Program, Relation
@@ -31,6 +31,7 @@ from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
 from viewkeeper.sources import Options, read_source
 from viewkeeper.state import State, facts_of
+from viewkeeper.store.catalog import TABLES as CATALOG_TABLES
 from viewkeeper.store.catalog import Kept
 from viewkeeper.store.log import FIRST_ROWS, Log
 from viewkeeper.store.rejects import Reading
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from viewkeeper.cold import Cold
+    from viewkeeper.engines.spark import SparkEngine
     from viewkeeper.outcomes import Report
 
 _SHOWN = 20
@@ -78,7 +80,11 @@ class Change(State):
         self.signs: dict[str, frozenset[int]] = {}
         self._fresh: dict[str, int] = {}
         self._snapshots: set[str] = set()
-        self._cleared: Maintainer | None = None
+        self._maintainer: Maintainer | None = None
+        self._were: dict[str, int] = {}
+        # Relations of the plan that have turned out to be too large for the catalog, and all above them.
+        self.too_large: set[str] = set()
+        self.firsts: set[str] = set()
         self._defined: list[str] = []
 
     @cached_property
@@ -87,11 +93,10 @@ class Change(State):
 
     @property
     def maintainer(self) -> Maintainer:
-        maintainer = self.writer.maintainer(self.program, self.kept)
-        if self._cleared is not maintainer:
-            maintainer.clear()  # of what is left from the change before
-            self._cleared = maintainer
-        return maintainer
+        if self._maintainer is None:
+            self._maintainer = self.writer.maintainer(self.program, self.kept)
+            self._maintainer.clear()  # of what is left from the change before
+        return self._maintainer
 
     @cached_property
     def cold(self) -> Cold:
@@ -195,34 +200,71 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        self.maintainer.tables.run("SAVEPOINT views")
-        try:
-            found = self._maintain(hot, renewing=False)
-        except EvaluationError as error:
-            # On the way from the old state to the new one rows meet that are in neither together.
-            if self.strict:
-                raise
-            self.maintainer.tables.run("ROLLBACK TO views")
-            found = self._maintain(hot, renewing=True, reason=f"maintenance met {error.code}")
-        self.maintainer.tables.run("RELEASE views")
+        with self._worker(choice) as worker:
+            found = self._carry_out(hot, worker)
         self.signs |= found
         for name in found:
             if name in self.program.by_name:
                 self._note(name)
         self.cold.follow(choice)
 
-    def _maintain(self, hot: dict[str, frozenset[int]], renewing: bool, reason: str = "") -> dict[str, frozenset[int]]:
+    def _carry_out(self, hot: dict[str, frozenset[int]], worker: Worker) -> dict[str, frozenset[int]]:
+        run, renewing, reason = self.maintainer.tables.run, False, ""
+        run("SAVEPOINT views")
+        while True:
+            try:
+                found = self._maintain(hot, worker, renewing, reason)
+                run("RELEASE views")
+                return found
+            except TooLarge as large:
+                self.too_large |= self.maintainer.above(large.relation)
+            except EvaluationError as error:
+                # On the way from the old state to the new one rows meet that are in neither together.
+                if self.strict or renewing:
+                    raise
+                renewing, reason = True, f"maintenance met {error.code}"
+            run("ROLLBACK TO views")
+
+    @contextmanager
+    def _worker(self, choice: Choice) -> Iterator[Worker]:
+        """Who does the work for views in the catalog."""
+        if choice.of_catalog == "embedded":
+            yield Itself()
+            return
+        from viewkeeper.engines.keep.on_spark import SparkWorker
+        from viewkeeper.engines.session import our_session
+        from viewkeeper.engines.spark import SparkEngine
+        from viewkeeper.rewrite.maintenance_rules import maintenance_rules
+
+        worker = SparkWorker(lambda: SparkEngine(our_session(self.spark)), self._give_spark, maintenance_rules, self.hot_rows)
+        try:
+            yield worker
+        finally:
+            worker.close()
+
+    def _give_spark(self, engine: SparkEngine, relation: Relation, fresh: bool) -> bool:
+        """Snapshots, where they are good for something; other rows are read from the tables."""
+        name = relation.name
+        if name not in self.kept or not fresh:
+            return name in self.kept and self.give_snapshot(engine, relation)
+        if name in self._snapshots:
+            engine.attach(relation, self.new_snapshot(relation), self._fresh[name])
+        return name in self._snapshots
+
+    def _maintain(
+        self, hot: dict[str, frozenset[int]], worker: Worker, renewing: bool, reason: str
+    ) -> dict[str, frozenset[int]]:
         self.views.clear()
 
-        def settled(step: Step, seconds: float) -> None:
+        def settled(step: Step, seconds: float, engine: str, touched: int) -> None:
             if not isinstance(step, Base):
                 for relation in step.relations:
                     computed = relation.name in self.maintainer.fresh or renewing
                     how = "recomputation" if renewing else "first computation" if computed else strategy(step)
-                    self.views[relation.name] = Maintained(relation.name, how, "embedded", seconds, reason)
+                    self.views[relation.name] = Maintained(relation.name, how, engine, seconds, reason, touched)
 
         with self._keys():
-            return self.maintainer.propagate(hot, self._fresh, renewing, settled)
+            return self.maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
 
     def _note(self, name: str) -> None:
         """Takes a relation's changes over, to be told and logged."""
@@ -235,13 +277,15 @@ class Change(State):
             self.maintainer.detail(name)
         came, went = self.maintainer.changes(name)
         self.told(relation, came, went)
-        self.update(name, rows=kept.rows + len(came) - len(went))
+        written = {"snapshot": self.commit} if name in self._snapshots else {}
+        self.update(name, rows=kept.rows + len(came) - len(went), **written)
 
     def _told_first(self, relation: Relation, rows: int) -> None:
-        name, commit, directory = relation.name, self.commit, self.directory
-        self.log.add_first(commit, name, rows)
-        self.changes[name] = Changed(relation, rows, 0, lambda: (_as_of(directory, relation, commit), []))
-        self.update(name, rows=rows, snapshot=commit if name in self._snapshots else None)
+        from viewkeeper.cold import first_of
+
+        self.log.add_first(self.commit, relation.name, rows)
+        self.changes[relation.name] = first_of(self, relation, rows)
+        self.update(relation.name, rows=rows, snapshot=self.commit if relation.name in self._snapshots else None)
 
     def told(self, relation: Relation, came: Sequence[StoredRow], went: Sequence[StoredRow]) -> None:
         self.log.add(self.commit, relation, came, went)
@@ -253,11 +297,13 @@ class Change(State):
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
         before, held = self.program, dict(self.kept)
         old = plan_of(before, cold_relations(before, self.kept))
-        self.program = program
+        self.program, self._maintainer = program, None
         for relation in program.relations:
             kind = "view" if relation.name in program.derived else "base"
             kept = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
             self._keep(replace(kept, kind=kind))
+        self._defined = [r.name for r in program.relations if r.name not in held or _redefined(r, program, before)]
+        self._take_in(before, held)
         for name in held.keys() - program.by_name.keys():
             self.cold.forget(before.relation(name)) if self.is_cold(name) else None
             self.catalog.remove_relation(name)
@@ -266,7 +312,7 @@ class Change(State):
         changed = _changed_steps(old, new)
         facts = {name: rows for name in new.bases if (rows := self._new_facts(name, before))}
         affected = _above(new, changed | facts.keys())
-        was = self._set_aside(old, new, affected, before)
+        self._were |= self._set_aside(old, new, affected, before)
         maintainer = self.maintainer
         maintainer.create(new.core.by_name)
         for name, rows in facts.items():
@@ -277,12 +323,51 @@ class Change(State):
                 with self._keys():
                     maintainer.base(name).settle()
                 self._note(name)
-        self._compute([name for name in new.core.by_name if name in affected - set(new.bases)], was, held)
-        for name in sorted(was.keys() - program.by_name.keys()):
-            self.told(before.relation(name), [], self._was(name))
+        self._compute([name for name in new.core.by_name if name in affected - set(new.bases)], held, choice)
+        for name in sorted(self._were.keys() - program.by_name.keys()):
+            if rows := self._was(name):
+                self.told(before.relation(name), [], rows)
         maintainer.prepare()
-        self._defined = [r.name for r in program.relations if r.name not in held or _rules(program, r) != _rules(before, r)]
         self.cold.follow(choice, self._defined)
+
+    def _take_in(self, before: Program, held: dict[str, Kept]) -> None:
+        """Views that stayed snapshots and are defined anew may become small enough for the catalog."""
+        for name in self._defined:
+            view = name in held and held[name].place == "cold" and name in self.program.derived & before.derived
+            if name in held and self.program.relation(name) != before.relation(name) and not view:
+                self._keep(replace(self.kept[name], snapshot=None))
+            if view:
+                relation = before.relation(name)
+                columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
+                places = ", ".join("?" * max(1, relation.arity))
+                self.tables.run(f'CREATE TABLE temp."was {sql_name(name)}" ({columns})', {})
+                for batch in self.rows(relation):
+                    rows = rows_of_batch(batch, max(1, relation.arity))
+                    self.tables.connection.executemany(f'INSERT INTO temp."was {sql_name(name)}" VALUES ({places})', rows)
+                self._were[name] = held[name].rows
+                self._keep(replace(self.kept[name], place="hot", snapshot=None))
+
+    def rows_before(self, relation: Relation) -> list[StoredRow]:
+        """The rows of a relation that is about to become a snapshot."""
+        if relation.name in self._were:
+            return self._was(relation.name)
+        return [row for batch in self.rows(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
+
+    def read_changes(self) -> dict[str, Changed]:
+        """The changes as they can be read when nothing is left of this one."""
+        return {
+            name: Changed.of(changed.relation, self.rows_before(changed.relation), []) if name in self.firsts else changed
+            for name, changed in self.changes.items()
+        }
+
+    def drop_unused_tables(self) -> None:
+        """What is kept only as a snapshot needs no table, and nor does what was kept for its sake."""
+        used = plan_of(self.program, cold_relations(self.program, self.kept)).core.by_name
+        keep = {table for name in used for table in _tables(name)} | CATALOG_TABLES
+        found = self.tables.run("SELECT name FROM main.sqlite_master WHERE type = 'table'", {}).fetchall()
+        for [table] in found:
+            if table not in keep and not table.startswith("sqlite_"):
+                self.tables.run(f'DROP TABLE main."{table}"', {})
 
     def _set_aside(self, old: Plan, new: Plan, affected: set[str], before: Program) -> dict[str, int]:
         """Removes what is not kept as it is, and copies the rows of relations that people know; returns how many each has."""
@@ -300,24 +385,39 @@ class Change(State):
                         f'CREATE TABLE temp."was {sql_name(name)}" AS SELECT {columns} FROM main."{sql_name(name)}"', {}
                     ).rowcount
                 if gone or not isinstance(step, Base):
-                    for table in (sql_name(name), f"$state of {sql_name(name)}"):
+                    for table in _tables(name):
                         self.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
         return was
 
     def _was(self, name: str) -> list[StoredRow]:
         return self.tables.run(f'SELECT * FROM temp."was {sql_name(name)}"', {}).fetchall()
 
-    def _compute(self, names: list[str], was: dict[str, int], held: dict[str, Kept]) -> None:
+    def _fill(self, names: list[str], worker: Worker) -> set[str]:
+        """Computes views whose tables are empty, those excepted that are too large; returns what was computed by the worker."""
+        run = self.maintainer.tables.run
+        run("SAVEPOINT views")
+        while True:
+            try:
+                found = self.maintainer.fill([name for name in names if name not in self.too_large], worker)
+                run("RELEASE views")
+                return found
+            except TooLarge as large:
+                self.too_large |= self.maintainer.above(large.relation)
+                run("ROLLBACK TO views")
+
+    def _compute(self, names: list[str], held: dict[str, Kept], choice: Choice) -> None:
         """Computes views whose tables are empty, and tells how they differ from what they were."""
-        started = time.perf_counter()
-        self.maintainer.fill(names)
+        started, was = time.perf_counter(), self._were
+        with self._worker(choice) as worker:
+            elsewhere = self._fill(names, worker)
         seconds = time.perf_counter() - started
         for name in names:
-            if name not in self.program.by_name:
+            if name not in self.program.by_name or name in self.too_large:
                 continue
             relation, rows = self.program.relation(name), self.maintainer.count(name)
             how = "recomputation" if name in held and held[name].rows else "first computation"
-            self.views[name] = Maintained(name, how, "embedded", seconds, "its definition changed")
+            engine = "spark" if name in elsewhere else "embedded"
+            self.views[name] = Maintained(name, how, engine, seconds, "its definition changed")
             if not (name in was and held[name].rows) and rows > FIRST_ROWS:
                 self._told_first(relation, rows)
                 continue
@@ -340,16 +440,39 @@ class Change(State):
     # ---- the catalog
 
     def update(self, relation: str, **what: Any) -> None:
-        """Notes that the relation's rows have changed; a snapshot of it that is not named here is out of date."""
-        what.setdefault("snapshot", None)
-        if what["snapshot"] is not None:
+        """Notes that the relation's rows have changed. A snapshot that is not named here is stale; the log tells what came since."""
+        if what.get("snapshot") is not None:
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
         self._keep(replace(self.kept[relation], changed=self.commit, **what))
 
     def _keep(self, kept: Kept) -> None:
-        if self.kept.get(kept.name) != kept:
+        old = self.kept.get(kept.name)
+        if old is None or old.place != kept.place:
+            self._maintainer = None  # keeps other relations from now on
+        if old != kept:
             self.kept[kept.name] = kept
             self.catalog.put_relation(kept)
+
+    def checkpoint(self, relations: Iterable[str]) -> None:
+        """Folds what the log tells into new snapshots of the last commit."""
+        from viewkeeper.engines.session import our_session
+        from viewkeeper.engines.spark import SparkEngine
+
+        wanted = [name for name in relations if self.kept[name].rows and self.snapshot(name) is None]
+        engine = SparkEngine(our_session(self.spark)) if wanted else None
+        last = self.commit - 1
+        for name in wanted:
+            assert engine is not None
+            relation, path = self.program.relation(name), snapshot_path(self.directory, name, last)
+            engine.prepare(Program(types=self.program.types, relations=(relation,)))
+            self._give(engine, relation)
+            engine.write(relation, path)
+            if count_snapshot(path) != self.kept[name].rows:
+                raise StoreError(problem("CATALOG_DAMAGED", path=path, why="a snapshot and the log do not give what is there"))
+            settle_snapshot(path)
+            self._keep(replace(self.kept[name], snapshot=last))
+        if engine is not None:
+            engine.close()
 
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)
@@ -374,7 +497,7 @@ class _Pending:
         self.rows: dict[StoredRow, bool] = {}
         self._key = [i for i, column in enumerate(relation.columns) if column.name in relation.key]
         self._key.sort(key=lambda i: relation.key.index(relation.columns[i].name))
-        self._latest: dict[StoredRow, StoredRow] = {}
+        self._named: dict[StoredRow, list[StoredRow]] = {}
 
     def take(self, operation: Operation) -> None:
         present = operation.kind != "delete"
@@ -382,16 +505,15 @@ class _Pending:
             for row in operation.rows:
                 self.rows[row] = present
                 if self._key and present:
-                    self._latest[self.key(row)] = row
+                    self._named.setdefault(self.key(row), []).append(row)
             return
         if not self._key:
             raise DataError(problem("NO_KEY", relation=self.relation.name))
         for row in operation.rows:
             key = self.key(row)
-            others = [*self.known(key), *([self._latest[key]] if key in self._latest else [])]
-            for other in others:
+            for other in (*self.known(key), *self._named.get(key, ())):
                 self.rows[other] = False
-            self.rows[row], self._latest[key] = True, row
+            self.rows[row], self._named[key] = True, [row]
 
     def key(self, row: StoredRow) -> StoredRow:
         return tuple(row[i] for i in self._key)
@@ -411,12 +533,6 @@ def _value(value: Any, type_: Any) -> str:
     return shortened(repr(restore(value, type_)))
 
 
-def _as_of(directory: Path, relation: Relation, commit: int) -> list[StoredRow]:
-    from viewkeeper.history import rows_as_of
-
-    return rows_as_of(directory, relation, commit)
-
-
 def _changed_steps(old: Plan, new: Plan) -> set[str]:
     """The relations that are new or kept otherwise than before."""
     before = {relation.name: step for step in old.steps for relation in step.relations}
@@ -426,6 +542,15 @@ def _changed_steps(old: Plan, new: Plan) -> set[str]:
 def _above(plan: Plan, names: set[str]) -> set[str]:
     """The relations that depend on one of these, and these."""
     return {name for name in plan.core.by_name if reach(plan.reads, {name}) & names}
+
+
+def _tables(name: str) -> tuple[str, str]:
+    """What the catalog may have for a relation."""
+    return sql_name(name), f"$state of {sql_name(name)}"
+
+
+def _redefined(relation: Relation, program: Program, before: Program) -> bool:
+    return before.relation(relation.name) != relation or _rules(program, relation) != _rules(before, relation)
 
 
 def _rules(program: Program, relation: Relation) -> list[Any]:

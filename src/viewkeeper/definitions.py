@@ -13,11 +13,11 @@ from viewkeeper.store.catalog import Catalog, Definition, Kept
 
 
 class Definitions:
-    """Folds definitions, and remembers what the first so many of them gave. Several threads may use it."""
+    """Folds definitions, and remembers what the first so many of them gave: they are never changed. Several threads may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._folded: tuple[int, Program] = (0, Program())
+        self._folded: dict[int, Program] = {0: Program()}
 
     def contents(self, catalog: Catalog) -> tuple[Program, dict[str, Kept]]:
         """What is defined, and where the rows of its relations are."""
@@ -28,20 +28,17 @@ class Definitions:
 
     def program_at(self, catalog: Catalog, commit: int) -> Program:
         """What was defined then."""
-        program = Program()
-        for definition in catalog.definitions(commit):
-            program = self.fold(program, definition)
-        return program
+        return self._first(catalog.definitions(commit))
 
     def program(self, catalog: Catalog) -> Program:
-        definitions = catalog.definitions()
-        count, program = self._folded
-        if len(definitions) < count:  # an older state than the last one
-            count, program = 0, Program()
-        for definition in definitions[count:]:
-            program = self.fold(program, definition)
-        self._folded = (len(definitions), program)
-        return program
+        return self._first(catalog.definitions())
+
+    def _first(self, definitions: list[Definition]) -> Program:
+        """What these amount to."""
+        known = max(count for count in list(self._folded) if count <= len(definitions))
+        for count in range(known, len(definitions)):
+            self._folded[count + 1] = self.fold(self._folded[count], definitions[count])
+        return self._folded[len(definitions)]
 
     def fold(self, program: Program, definition: Definition) -> Program:
         if definition.kind == "drop":

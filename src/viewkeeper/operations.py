@@ -13,7 +13,6 @@ from viewkeeper.store.delimited import opened
 from viewkeeper.transaction import KINDS, Asked
 
 _FIELDS = {"relation", "op", "row"}
-_SHOWN = 20
 
 
 def read_operations(path: Path) -> list[Asked]:
@@ -33,7 +32,7 @@ def read_operations(path: Path) -> list[Asked]:
         else:
             found.append(Asked(kind, relation, [row], number))
     if problems:
-        raise DataError(*problems[:_SHOWN])
+        raise DataError(problems)
     return found
 
 

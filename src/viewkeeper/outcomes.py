@@ -38,14 +38,14 @@ def silent(progress: Progress | Loading) -> None:
 
 @dataclass(frozen=True)
 class Maintained:
-    """How a commit brought a view up to date."""
+    """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way."""
 
     view: str
     strategy: str
     engine: str
     seconds: float
     reason: str = ""
-    rows: int = 0
+    touched: int = 0
 
     def record(self) -> dict[str, object]:
         """As the catalog keeps it."""

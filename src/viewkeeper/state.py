@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from viewkeeper.engines.embedded import EmbeddedEngine
     from viewkeeper.engines.interface import Engine
+    from viewkeeper.engines.spark import SparkEngine
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class State:
         from viewkeeper.store.snapshots import snapshot_path
 
         kept = self.kept[relation]
-        return None if kept.snapshot is None else snapshot_path(self.directory, relation, kept.snapshot)
+        return None if kept.snapshot is None or kept.is_stale else snapshot_path(self.directory, relation, kept.snapshot)
 
     def rows(self, relation: Relation, ordered: bool = False) -> Iterable[pa.RecordBatch]:
         """The rows of a stored relation; of a hot one they can be had in order."""
@@ -104,14 +105,25 @@ class State:
             engine.close()
 
     def _give(self, engine: Engine, relation: Relation) -> None:
-        path = self.snapshot(relation.name)
-        if engine.name == "spark" and path is not None:
-            from viewkeeper.engines.spark import SparkEngine
+        from viewkeeper.engines.spark import SparkEngine
 
-            assert isinstance(engine, SparkEngine)
-            engine.attach(relation, path, self.kept[relation.name].rows)
-        else:
+        if not isinstance(engine, SparkEngine) or not self.give_snapshot(engine, relation):
             engine.insert(relation.name, self.rows(relation))
+
+    def give_snapshot(self, engine: SparkEngine, relation: Relation) -> bool:
+        """Gives Spark the last snapshot of a relation with what the log tells since; False if there is none."""
+        from viewkeeper.program.arrow import batch_of_rows
+        from viewkeeper.store.log import Log, net
+        from viewkeeper.store.snapshots import snapshot_path
+
+        kept, log = self.kept[relation.name], Log(self.catalog)
+        if kept.snapshot is None:
+            return False
+        came, went = net(log.rows(entry.commit, kept.name) for entry in log.entries(kept.snapshot, None, kept.name))
+        engine.attach(relation, snapshot_path(self.directory, kept.name, kept.snapshot), kept.rows - len(came) + len(went))
+        if came or went:
+            engine.alter(relation, [batch_of_rows(list(came), relation)], [batch_of_rows(list(went), relation)])
+        return True
 
 
 def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
@@ -119,7 +131,9 @@ def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
     from viewkeeper.engines.embedded import EmbeddedEngine
     from viewkeeper.engines.evaluator import evaluate
 
-    work = Work.of(program, {relation.name})
+    # Without its key: facts that break it are facts still, for the caller to refuse.
+    others = tuple(replace(r, key=()) if r.name == relation.name else r for r in program.relations)
+    work = Work.of(replace(program, relations=others), {relation.name})
     engine = EmbeddedEngine.private()
     try:
         engine.prepare(work.core)

@@ -11,17 +11,17 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
-from viewkeeper.language import parse, parse_query
+from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import without
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from viewkeeper.engines.interface import Engine
     from viewkeeper.explain import Explained
     from viewkeeper.outcomes import Report
+    from viewkeeper.why import Why
     from viewkeeper.writer import Writer
+
+T = TypeVar("T")
 
 __all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
 
@@ -164,7 +167,8 @@ class Warehouse:
         options = Options(delimiter, header)
         with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
-            choice = self._choose(engine, change, sources.values())
+            sized = sum(len(given) for given in sources.values() if isinstance(given, Sized) and not isinstance(given, str))
+            choice = self._choose(engine, change, sources.values(), rows=sized)
             readings = {name: Reading(name, found) for name in sources}
             inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:
@@ -231,16 +235,14 @@ class Warehouse:
                 total += reading.rows
             if found.rows:
                 raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            choice = self._choose(engine, change)
+            choice = self._choose(engine, change, rows=total)
             change.want(wanted)
             commit = Commit(None, choice.engine, "everything is as wanted already")
             if change.signs:
                 change.propagate(choice)
                 commit = change.finish("transaction", choice)
             if dry_run:
-                for changed in commit.changes.values():
-                    _ = changed.stored
-                commit = replace(commit, number=None)
+                commit = replace(commit, number=None, changes=change.read_changes())
                 raise _DryRun
         return commit
 
@@ -255,7 +257,7 @@ class Warehouse:
 
             if as_of is not None:
                 return self._query_as_of(text, state, as_of, report)
-            program, relation = self._asked(text, state.program)
+            program, relation = self._asked(text, state.program, parse_query)
             work = Work.of(program, {relation.name})
             with state.engine(self._choose(engine, state).engine, work) as runner:
                 evaluate(work.core, runner, report)
@@ -269,7 +271,7 @@ class Warehouse:
         from viewkeeper.program.arrow import to_real
 
         then = History(state, self._definitions, commit)
-        program, relation = self._asked(text, then.program)
+        program, relation = self._asked(text, then.program, parse_query)
         work = Work.of(program, {relation.name})
         runner = EmbeddedEngine.private()
         try:
@@ -304,12 +306,35 @@ class Warehouse:
                 raise StoreError(problem("NOT_A_VIEW", relation=view))
             return explain(state.program, state.kept, view)
 
+    def why(self, text: str) -> Why:
+        """Why a row such as ``based_on("bash", "libc6")`` is there: one derivation; or what is missing."""
+        with self._reading() as state:
+            from viewkeeper.why import explain
+
+            return explain(self._asked(text, state.program, parse_row), state)
+
     def show(self, relation: str | None = None) -> list[Shown]:
         """What is defined: relations, their kind, rows, and where they are kept."""
         with self._reading() as state:
             if relation is not None:
                 self._known(relation, state.program)
             return [_shown(r, state) for r in state.program.relations if relation in (None, r.name)]
+
+    def checkpoint(self, relation: str | None = None) -> list[Shown]:
+        """Writes snapshots with Spark, of one relation or of all, where the last one is not what is there now.
+
+        It is no commit. Spark reads what is in a snapshot much faster than what is only in the catalog.
+        """
+        from viewkeeper.engines.session import require_spark
+
+        if self._spark is None:
+            require_spark()
+        with self._changing() as change:
+            if relation is not None:
+                self._known(relation, change.program)
+            names = [r.name for r in change.program.relations if relation in (None, r.name)]
+            change.checkpoint(names)
+            return [_shown(change.program.relation(name), change) for name in names]
 
     def verify(self, view: str | None = None, engine: str | None = None, report: Report = silent) -> list[Verified]:
         """Recomputes one view or all from the base rows, on either engine, and compares."""
@@ -393,9 +418,9 @@ class Warehouse:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
 
-    def _asked(self, text: str, program: Program) -> tuple[Program, Relation]:
+    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T]) -> T:
         try:
-            return parse_query(text, program)
+            return read(text, program)
         except ProgramError:
             if program.relations:
                 raise
@@ -413,8 +438,9 @@ class Warehouse:
             raise DataError(problem("BASE_CONFLICT", relation=name))
         return program.relation(name)
 
-    def _choose(self, engine: str | None, state: State, sources: Iterable[Any] = ()) -> Choice:
-        rows = sum(kept.rows for kept in state.kept.values())
+    def _choose(self, engine: str | None, state: State, sources: Iterable[Any] = (), rows: int | None = None) -> Choice:
+        """By the number of rows to change if there is one, otherwise by that of all rows."""
+        rows = sum(kept.rows for kept in state.kept.values()) if rows is None else rows
         files = [Path(source) for source in sources if isinstance(source, (str, Path))]
         size = sum(file.stat().st_size for file in files if file.is_file())
         cold = any(kept.place == "cold" for kept in state.kept.values())

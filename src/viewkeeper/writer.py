@@ -49,6 +49,9 @@ class Writer:
 
     def done(self, change: Change) -> None:
         """A change was made by this writer."""
+        replaced = {k.name for k in self._kept.values() if k.snapshot is not None} & change.kept.keys()
+        if any(self._kept[name].snapshot != change.kept[name].snapshot for name in replaced):
+            remove_leftovers(self.path, change.kept.values())
         self._program, self._kept = change.program, change.kept
 
     def maintainer(self, program: Program, kept: dict[str, Kept]) -> Maintainer:

@@ -14,7 +14,18 @@ from typer.core import TyperGroup
 
 import viewkeeper
 from viewkeeper.cli.entry import told
-from viewkeeper.cli.output import Form, print_answer, print_commit, print_relations, print_verified
+from viewkeeper.cli.output import (
+    Form,
+    print_answer,
+    print_changes,
+    print_commit,
+    print_explained,
+    print_log,
+    print_relations,
+    print_rows,
+    print_verified,
+    print_why,
+)
 from viewkeeper.cli.progress import progress_bar
 from viewkeeper.errors import DataError, StoreError, problem
 
@@ -71,6 +82,9 @@ def viewkeeper_(
       viewkeeper define shop program.dl
       viewkeeper load shop depends depends.csv.gz
       viewkeeper query shop 'based_on("bash", X)'
+      viewkeeper why shop 'based_on("bash", "libc6")'
+      viewkeeper commit shop changes.jsonl
+      viewkeeper log shop
       viewkeeper show shop
       viewkeeper verify shop
 
@@ -130,20 +144,25 @@ def init(warehouse: WarehousePath) -> None:
 def define(
     warehouse: WarehousePath,
     program: ProgramPath,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="What the program declares takes the place of what has the same name.")
+    ] = False,
     engine: EngineOption = "auto",
 ) -> None:
     """Add relations, rules and facts; compute the views.
 
     The program is checked together with what is defined already; all problems are reported at once and nothing is
     changed if there is one. What is there already may be repeated; a different definition of the same name is refused
-    with the difference. .input and .output directives are kept but not acted upon: load files with `viewkeeper load`.
+    with the difference, unless --replace is given: then views are redefined, they and what depends on them are computed
+    anew, and the log tells which rows came and went. .input and .output directives are kept but not acted upon: load
+    files with `viewkeeper load`.
 
     \b
     Example:
       viewkeeper define shop program.dl
     """
     with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
-        commit = opened.define(_text(program), _name(program), report=report)
+        commit = opened.define(_text(program), _name(program), report=report, replace=replace)
     print_commit(commit)
 
 
@@ -205,12 +224,97 @@ def load(
 
 
 @app.command()
+def commit(
+    warehouse: WarehousePath,
+    changes: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="Operations, one JSON object a line.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew.")] = False,
+    engine: EngineOption = "auto",
+) -> None:
+    """Change rows in one transaction; tell exactly what changed.
+
+    \b
+    Each line is an operation, in the order in which they are made:
+      {"relation": "depends", "op": "insert", "row": ["bash", "libfoo"]}
+      {"relation": "depends", "op": "delete", "row": {"package": "bash", "dependency": "libc5"}}
+      {"relation": "package", "op": "upsert", "row": ["bash", "5.2", "shells", 7164]}
+
+    An upsert takes the place of the row with the same key. The file may be gzipped (.gz). All operations are made or,
+    if one does not fit, none. Inserting what is there and deleting what is not change nothing.
+
+    With --json the changes of base relations and views are printed, in order:
+    {"commit": 7, "relation": "based_on", "op": "insert", "row": ["bash", "libfoo"]}
+
+    \b
+    Examples:
+      viewkeeper commit shop changes.jsonl
+      viewkeeper commit shop changes.jsonl --dry-run --json
+    """
+    with viewkeeper.open(warehouse, engine=engine) as opened:
+        done = opened.commit_file(changes, strict=strict, dry_run=dry_run)
+    print_changes(done, dry_run, json)
+
+
+@app.command()
+def log(
+    warehouse: WarehousePath,
+    since: Annotated[int, typer.Option(metavar="COMMIT", min=0, help="Only what came after this commit.")] = 0,
+    view: Annotated[str | None, typer.Option(metavar="VIEW", help="Only what changed this relation or view.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
+) -> None:
+    """List commits and what they changed.
+
+    For each one its time and kind, how many rows came to each relation and went from it, and how each view was brought
+    up to date: strategy, engine and time.
+
+    \b
+    Examples:
+      viewkeeper log shop --since 5
+      viewkeeper log shop --view based_on --json
+    """
+    with viewkeeper.open(warehouse) as opened:
+        commits = opened.log(since, view)
+        if json:
+            for one in commits:
+                changes = opened.changes(one.number)
+                print_rows(one.number, {name: c for name, c in changes.items() if view in (None, name)})
+    if not json:
+        print_log(commits)
+
+
+@app.command()
+def explain(
+    warehouse: WarehousePath,
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    rules: Annotated[bool, typer.Option("--rules", help="Show the rules that changes are computed with.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Show the statements of the embedded engine.")] = False,
+) -> None:
+    """Tell how a view is kept.
+
+    The strategy and why, the relations that are kept for its sake, and the indexes. A view outside recursion is kept by
+    counting derivations, an aggregate by totals for each group, a recursive view by maintenance rules.
+
+    \b
+    Examples:
+      viewkeeper explain shop based_on
+      viewkeeper explain shop based_on --rules
+    """
+    with viewkeeper.open(warehouse) as opened:
+        explained = opened.explain(view)
+    print_explained(explained, rules, sql)
+
+
+@app.command()
 def query(
     warehouse: WarehousePath,
     body: Annotated[str, typer.Argument(metavar="QUERY", help="The body of a rule.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", readable=False, help="Write an Arrow file (IPC).")] = None,
+    as_of: Annotated[
+        int | None, typer.Option("--as-of", metavar="COMMIT", help="Ask what was there after this commit.", show_default=False)
+    ] = None,
     engine: EngineOption = "auto",
 ) -> None:
     """Ask a warehouse.
@@ -223,12 +327,33 @@ def query(
       viewkeeper query shop 'based_on("bash", X)'
       viewkeeper query shop 'package(p, _, s, kb), kb > 1000, s != "games"' --csv
       viewkeeper query shop 'n = count : { depends(_, "libc6") }'
+      viewkeeper query shop 'based_on("bash", X)' --as-of 3
     """
     if json + csv + (arrow is not None) > 1:
         raise typer.BadParameter("--json, --csv and --arrow exclude each other")
     with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
-        answer = opened.query(body, report=report)
+        answer = opened.query(body, report=report, as_of=as_of)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
+
+
+@app.command()
+def why(
+    warehouse: WarehousePath,
+    row: Annotated[str, typer.Argument(metavar="ROW", help="A relation with constants.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+) -> None:
+    """Explain why a row is there, or why not.
+
+    If the row is there, one derivation is shown as a tree: the rule that gives the row, and below it the rows,
+    conditions and aggregates it takes, down to base rows and facts. If not, every rule that could give it is shown
+    with the first thing that is missing.
+
+    \b
+    Example:
+      viewkeeper why shop 'based_on("bash", "libc6")'
+    """
+    with viewkeeper.open(warehouse) as opened:
+        print_why(opened.why(row), json)
 
 
 @app.command()
@@ -247,6 +372,25 @@ def show(
     """
     with viewkeeper.open(warehouse) as opened:
         print_relations(opened.show(relation), detailed=relation is not None)
+
+
+@app.command()
+def checkpoint(
+    warehouse: WarehousePath,
+    relation: Annotated[str | None, typer.Argument(metavar="RELATION", help="Only this one.")] = None,
+) -> None:
+    """Write snapshots of relations with Spark.
+
+    Spark reads a snapshot and what the log tells since. The more there is to read of the log, or without a snapshot from
+    the catalog, the longer it takes. This is no commit: nothing changes but where rows are kept.
+
+    \b
+    Examples:
+      viewkeeper checkpoint shop
+      viewkeeper checkpoint shop depends
+    """
+    with viewkeeper.open(warehouse) as opened:
+        print_relations(opened.checkpoint(relation), detailed=False)
 
 
 @app.command()

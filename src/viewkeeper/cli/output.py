@@ -5,16 +5,24 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
 
 import typer
 
 from viewkeeper.answer import Answer, text_of
+from viewkeeper.changed import Changed
 from viewkeeper.errors import DataError, problem
-from viewkeeper.outcomes import Commit, Shown, Verified
+from viewkeeper.outcomes import Commit, Logged, Shown, Verified
+
+if TYPE_CHECKING:
+    from viewkeeper.explain import Explained
+
+if TYPE_CHECKING:
+    from viewkeeper.why import Why
 
 
 class Form(Enum):
@@ -80,6 +88,14 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def print_why(why: Why, as_json: bool) -> None:
+    """The tree, or its nodes one by one."""
+    lines = [_printable(line) for line in str(why).split("\n")]
+    if as_json:
+        lines = [json.dumps(entry, default=text_of, ensure_ascii=False) for entry in why.to_dicts()]
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
 def print_commit(commit: Commit) -> None:
     """What changed, and what it took."""
     if commit.number is None:
@@ -93,6 +109,62 @@ def print_commit(commit: Commit) -> None:
         typer.echo(f"{_count(commit.rejected, 'row')} left out; all of them are in {commit.rejects_file}", err=True)
         for reject in commit.rejects:
             typer.echo(f"  {reject}", err=True)
+
+
+def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
+    """What a transaction changed: row by row, or how much of each relation."""
+    if as_json:
+        print_rows(commit.number, commit.changes)
+        return
+    if not commit.changes:
+        typer.echo(f"nothing changed: {commit.reason}")
+        return
+    for name, changed in sorted(commit.changes.items()):
+        typer.echo(f"  {name}: +{changed.inserted_rows:,} -{changed.deleted_rows:,}")
+    if dry_run:
+        typer.echo("nothing was changed (dry run)")
+    else:
+        typer.echo(f"commit {commit.number} in {commit.seconds:.3f} s on {commit.engine} ({commit.reason})")
+
+
+def print_rows(commit: int | None, changes: Mapping[str, Changed]) -> None:
+    """One line of JSON for each row that changed: by relation, what went before what came, by the rows' values."""
+    for name, changed in sorted(changes.items()):
+        for operation, row in changed.values():
+            line = {"commit": commit, "relation": name, "op": operation, "row": list(row)}
+            sys.stdout.write(json.dumps(line, default=text_of, ensure_ascii=False) + "\n")
+
+
+def print_log(commits: Sequence[Logged]) -> None:
+    if not commits:
+        typer.echo("no commits")
+    for c in commits:
+        typer.echo(f"commit {c.number}  {c.time}  {c.kind}  {c.seconds:.3f} s on {c.engine}  ({c.reason})")
+        for name, (inserted, deleted) in sorted(c.changes.items()):
+            how = next((view for view in c.views if view["view"] == name), None)
+            told = (
+                f"  {how['strategy']}, {how['engine']}, {float(str(how['seconds'])) * 1000:.1f} ms, {how['touched']:,} touched"
+                if how is not None
+                else ""
+            )
+            reason = f" ({how['reason']})" if how is not None and "reason" in how else ""
+            typer.echo(f"  {name}: +{inserted:,} -{deleted:,}{told}{reason}")
+
+
+def print_explained(explained: Explained, rules: bool, sql: bool) -> None:
+    for number, part in enumerate(explained.parts):
+        typer.echo(("" if number == 0 else "\n") + f"{part.relation}: {part.strategy}")
+        typer.echo(f"  {part.why}")
+        for title, lines, wanted in (
+            ("rules", part.rules, True),
+            ("maintenance rules", part.maintenance, rules),
+            ("statements", part.statements, sql),
+            ("indexes", part.indexes, True),
+        ):
+            if wanted and lines:
+                typer.echo(f"  {title}:")
+                for line in lines:
+                    typer.echo(f"    {line}")
 
 
 def print_relations(shown: Sequence[Shown], detailed: bool) -> None:

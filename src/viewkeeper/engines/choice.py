@@ -21,8 +21,15 @@ SPARK_FILE_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Choice:
+    """``catalog``: the engine for what is in the catalog, where only the rest is for the other one."""
+
     engine: str
     reason: str
+    catalog: str = ""
+
+    @property
+    def of_catalog(self) -> str:
+        return self.catalog or self.engine
 
 
 def check_engine(name: str) -> None:
@@ -35,13 +42,13 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
     check_engine(wish)
     if wish != "auto":
         return Choice(wish, "asked for")
-    why = None
-    if cold:
-        why = "a relation is kept only as a snapshot"
-    elif file_bytes >= SPARK_FILE_BYTES:
+    why, catalog = None, ""
+    if file_bytes >= SPARK_FILE_BYTES:
         why = f"{file_bytes:,} bytes to load, Spark from {SPARK_FILE_BYTES:,} on"
     elif rows >= SPARK_ROWS:
         why = f"{rows:,} rows, Spark from {SPARK_ROWS:,} on"
+    elif cold:
+        why, catalog = "a relation is kept only as a snapshot", "embedded"
     if why is None:
         return Choice("embedded", f"{rows:,} {'row' if rows == 1 else 'rows'}, embedded below {SPARK_ROWS:,}")
     from viewkeeper.engines.session import spark_problem
@@ -49,7 +56,7 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
     missing = None if spark_given else spark_problem()
     if missing is not None:
         return Choice("embedded", f"{why}, but {missing.message}")
-    return Choice("spark", why)
+    return Choice("spark", why, catalog)
 
 
 def start_engine(name: str, spark: SparkSession | str | None = None) -> Engine:

@@ -194,9 +194,23 @@ class EmbeddedEngine:
         sql = f"INSERT INTO {self.dialect.table(relation)} {select} ON CONFLICT DO NOTHING"
         return self._guard(lambda: self.connection.execute(sql, parameters), relation).rowcount
 
-    def select(self, statement: Statement) -> sqlite3.Cursor:
-        """Runs a compiled statement as a query."""
-        return self._guard(lambda: self.connection.execute(statement.sql, statement.parameters))
+    def select(self, statement: Statement, row: int | None = None, latest: Iterable[str] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a compiled rule, as they are asked for. ``row`` is the number of the one row that is its delta.
+
+        ``latest``: each row begins with the highest row number among its atoms of these relations, and the rows are in that order.
+        What a recursion derived early has low numbers, unless the rows came from elsewhere.
+        """
+        sql = statement.sql
+        numbers = [f"{alias}.rowid" for alias, (relation, _) in statement.aliases.items() if relation in latest]
+        if latest:
+            number = f"max({', '.join(numbers)})" if len(numbers) > 1 else "".join(numbers) or "0"
+            sql = f"SELECT {number} AS latest, {sql.removeprefix('SELECT ')} ORDER BY latest"
+        parameters: dict[str, Any] = dict(statement.parameters)
+        if row is not None:
+            parameters |= {"delta_low": row - 1, "delta_high": row}
+        cursor = self._guard(lambda: self.connection.execute(sql, parameters))
+        while (found := self._guard(cursor.fetchone)) is not None:
+            yield found
 
     def _top(self, relation: str) -> int:
         [[top]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")

@@ -7,12 +7,14 @@ row number, which deltas are read by, and all tables that begin with ``sqlite_``
 
 from __future__ import annotations
 
+from functools import cache
 from string import ascii_lowercase, ascii_uppercase
 
 _SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 _ROW_NUMBERS = frozenset({"rowid", "oid", "_rowid_"})
 
 
+@cache
 def sql_name(name: str) -> str:
     """
     >>> sql_name("edge"), sql_name("Edge"), sql_name("EDGE")

@@ -256,6 +256,13 @@ class ExactSum:
         return f"{self.total:x}"
 
 
+def exact_total(values: list[float]) -> str:
+    total = ExactSum()
+    for value in values:
+        total.step(value, 1)
+    return total.finalize()
+
+
 def exact_add(left: str, right: str) -> str:
     return f"{int(left, 16) + int(right, 16):x}"
 

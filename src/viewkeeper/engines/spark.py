@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,15 +25,18 @@ from viewkeeper.engines.session import path_to_read
 from viewkeeper.engines.spark_dialect import STORAGE, SparkDialect
 from viewkeeper.engines.spark_functions import register, spark_errors, used_in
 from viewkeeper.engines.sql import Compiler, Reading, Statement
-from viewkeeper.program.arrow import PRESENT, stored_schema
-from viewkeeper.program.ast import Atom, Program, Relation
+from viewkeeper.program.arrow import PRESENT, batch_of_rows, rows_of_batch, stored_schema
+from viewkeeper.program.ast import Atom, Column, Constant, Program, Relation, Rule, Term
 from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.safety import is_constant_fact
 from viewkeeper.program.types import Kind
+from viewkeeper.program.values import Stored, store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
+Sized: TypeAlias = "tuple[DataFrame, int]"
 
 # From here on rows go to Spark through a Parquet file rather than as Arrow data.
 _BY_FILE = 100_000
@@ -70,6 +73,9 @@ class SparkEngine:
         self._registered: set[str] = set()
         self._statements: dict[Derivation, Statement] = {}
         self._directory: Path | None = None
+        self._files = 0
+        self._round = 0
+        self._traces: dict[str, list[tuple[int, DataFrame]]] = {}
 
     def prepare(self, core: Program) -> None:
         for relation in core.relations:
@@ -92,23 +98,53 @@ class SparkEngine:
     # ---- rows in and out
 
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
-        declared = self._relations[relation]
-        schema = stored_schema(declared.columns)
-        table = pa.Table.from_batches([b for b in rows if b.num_rows], schema).rename_columns(_columns(declared))
-        return self._add(relation, [self._frame(table)]) if table.num_rows else 0
+        frame, count = self.frame(self._relations[relation], rows)
+        return self._add(relation, [frame]) if count else 0
 
     def attach(self, declared: Relation, path: Path, count: int) -> None:
         """Takes a relation's rows from a snapshot, where they are distinct."""
         read = self._guarded(declared.name, lambda: self.session.read.parquet(path_to_read(path)))
-        frame = read.selectExpr(*_stored_columns(declared))
+        self.put(declared, read.selectExpr(*_stored_columns(declared)), count)
+
+    def put(self, declared: Relation, frame: DataFrame, count: int | None) -> None:
+        """Makes a frame of distinct rows the relation's rows; what was derived from others before stays as it is."""
+        self._relations[declared.name] = declared
         self._rows[declared.name] = _Rows(frame, count)
         self._show(declared.name)
+
+    def alter(self, declared: Relation, came: Iterable[pa.RecordBatch], went: Iterable[pa.RecordBatch]) -> None:
+        """Adds rows that are not there and removes rows that are."""
+        more, less = self.frame(declared, came), self.frame(declared, went)
+        held = self._rows[declared.name]
+        changed = changed_frame(held.frame, more, less, _columns(declared))
+        self.put(declared, changed, None if held.count is None else held.count + more[1] - less[1])
+
+    def frame(self, declared: Relation, rows: Iterable[pa.RecordBatch]) -> Sized:
+        """Rows as a frame, with their number."""
+        schema = stored_schema(declared.columns)
+        table = pa.Table.from_batches([b for b in rows if b.num_rows], schema).rename_columns(_columns(declared))
+        return (self._frame(table) if table.num_rows else self._empty(declared)), table.num_rows
+
+    def rows_of(self, relation: str) -> Sized:
+        return self._rows[relation].frame, self.count(relation)
 
     def write(self, declared: Relation, path: Path) -> None:
         """A relation's rows as a snapshot."""
         frame = self._rows[declared.name].frame.selectExpr(*_real_columns(declared))
         writer = frame.write.mode("overwrite").option("compression", "zstd")
         self._guarded(declared.name, lambda: writer.parquet(str(path.absolute())))
+
+    def differences(self, declared: Relation, path: Path) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """The rows that a relation has more than a snapshot, and those it has less."""
+        now, columns = self._rows[declared.name].frame, _columns(declared)
+        read = self._guarded(declared.name, lambda: self.session.read.parquet(path_to_read(path)))
+        then = read.selectExpr(*_stored_columns(declared))
+        many = _BROADCAST  # of neither it is known how many there are
+        came, went = without(now, (then, many), columns), without(then, (now, many), columns)
+        return tuple(  # type: ignore[return-value]
+            [row for batch in self.collect(declared, frame) for row in rows_of_batch(batch, len(columns))]
+            for frame in (came, went)
+        )
 
     def count(self, relation: str) -> int:
         rows = self._rows[relation]
@@ -120,19 +156,41 @@ class SparkEngine:
         frame = self._rows[relation.name].frame
         if ordered and relation.columns:
             frame = frame.orderBy(*(frame[f"`{name}`"].asc_nulls_first() for name in _columns(relation)))
-        table = self._guarded(relation.name, frame.toArrow)
+        return self.collect(relation, frame)
+
+    def collect(self, relation: Relation, frame: DataFrame, count: int = 0) -> Iterator[pa.RecordBatch]:
+        """A frame with the relation's columns as rows of stored values; many of them come through a file."""
         schema = stored_schema(relation.columns)
-        return iter(table.rename_columns(schema.names).cast(schema).to_batches(max_chunksize=50_000))
+        if count < _BY_FILE or not self._is_local():
+            table = self._guarded(relation.name, frame.toArrow)
+            return iter(table.rename_columns(schema.names).cast(schema).to_batches(max_chunksize=50_000))
+        path = self._new_file()
+        self._guarded(relation.name, lambda: frame.write.option("compression", "lz4").parquet(str(path)))
+        return self._batches(path, schema)
+
+    def _batches(self, path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for part in sorted(path.glob("*.parquet")):
+            with pq.ParquetFile(part) as file:
+                for batch in file.iter_batches(50_000):
+                    yield from pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema).to_batches()
+        shutil.rmtree(path, ignore_errors=True)
 
     def _frame(self, table: pa.Table) -> DataFrame:
-        local = (self.session.conf.get("spark.master", "") or "").startswith("local")
-        if table.num_rows < _BY_FILE or not local:
+        if table.num_rows < _BY_FILE or not self._is_local():
             return self.session.createDataFrame(table)
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="viewkeeper-"))
-        path = self._directory / f"{len(list(self._directory.iterdir()))}.parquet"
+        path = self._new_file()
         pq.write_table(table, path, row_group_size=max(1, table.num_rows // 4))
         return self.session.read.parquet(path_to_read(path))
+
+    def _is_local(self) -> bool:
+        """Do the workers see our files?"""
+        return (self.session.conf.get("spark.master", "") or "").startswith("local")
+
+    def _new_file(self) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="viewkeeper-"))
+        self._files += 1
+        return self._directory / f"{self._files}.parquet"
 
     def _empty(self, relation: Relation) -> DataFrame:
         types = [STORAGE.get(c.type.kind, "BIGINT") for c in relation.columns] or ["BIGINT"]
@@ -148,8 +206,15 @@ class SparkEngine:
         self._first = set(relations)
         self._members = set(relations)
         self._clustered = set()
+        self._round = 0
+
+    def trace(self, relations: Iterable[str]) -> dict[str, list[tuple[int, DataFrame]]]:
+        """Keeps what each round adds to these relations: the number of the round, counted within a stratum, and the new rows."""
+        self._traces = {relation: [] for relation in relations}
+        return self._traces
 
     def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
+        self._round += 1
         frames = {
             relation: [self._derive(relation, derivation) for derivation in rules if not self._idle(derivation)]
             for relation, rules in derivations.items()
@@ -159,6 +224,29 @@ class SparkEngine:
     def end(self, relations: Sequence[str]) -> None:
         self._first = set()
         self._members = set()
+
+    def derived(self, rules: Iterable[Rule], head: Relation) -> DataFrame | None:
+        """What rules derive, each row as often as it is derived; None if it is certain that this is nothing."""
+        self._relations.setdefault(head.name, head)
+        facts: list[Rule] = []
+        others: list[Rule] = []
+        for rule in rules:
+            (facts if is_constant_fact(rule) else others).append(rule)
+        frames = [self._derive(head.name, Derivation(rule)) for rule in others if not self._idle(Derivation(rule))]
+        if facts:
+            values = [tuple(map(_stored, f.head.arguments, head.columns)) or (1,) for f in facts]
+            frames.append(self.frame(head, [batch_of_rows(values, head)])[0])
+        return reduce(lambda left, right: left.unionAll(right), frames) if frames else None
+
+    def use(self, function: str) -> None:
+        """Makes one of our functions known to Spark."""
+        if function not in self._registered:
+            register(self.session, {function})
+            self._registered.add(function)
+
+    def kept(self, relation: str, frame: DataFrame) -> Sized:
+        """The frame computed now and once, with its size."""
+        return self._kept(relation, frame)
 
     def _idle(self, derivation: Derivation) -> bool:
         """Does the rule read a relation or a delta that has no rows?"""
@@ -222,6 +310,8 @@ class SparkEngine:
         if added:
             rows.chunks.append((new, added))
             rows.count = (rows.count or 0) + added
+            if relation in self._traces:
+                self._traces[relation].append((self._round, new.select(*(f"`{name}`" for name in columns))))
             self._merge(relation, rows)
             rows.frame = _union(rows.chunks).select(*(f"`{name}`" for name in columns))
             self._show(relation)
@@ -282,8 +372,33 @@ def _minus(candidates: DataFrame, rows: _Rows, columns: Sequence[str]) -> DataFr
     return joined.where(f"`known {_HASH}` IS NULL").select(*(f"`{name}`" for name in (_HASH, *columns)))
 
 
+def changed_frame(frame: DataFrame, came: Sized, went: Sized, columns: Sequence[str]) -> DataFrame:
+    """Distinct rows without those that went and with those that came; NULL equals NULL."""
+    if went[1]:
+        frame = without(frame, went, columns)
+    return frame.unionAll(came[0]) if came[1] else frame
+
+
+def without(frame: DataFrame, rows: Sized, columns: Sequence[str], how: str = "left_anti") -> DataFrame:
+    """The rows of a frame that are not among others, or with "left_semi" those that are."""
+    from pyspark.sql import functions as F
+
+    others = rows[0].toDF(*(f"known {name}" for name in columns)).hint("broadcast" if rows[1] < _BROADCAST else "shuffle_hash")
+    same = reduce(lambda a, b: a & b, (F.expr(f"`known {name}` <=> `{name}`") for name in columns))
+    return frame.join(others, same, how)
+
+
+def _stored(argument: Term, column: Column) -> Stored:
+    assert isinstance(argument, Constant)
+    return store(argument.value, column.type)
+
+
 def _union(chunks: Sequence[tuple[DataFrame, int]]) -> DataFrame:
     return reduce(lambda left, right: left.unionAll(right), (frame for frame, _ in chunks))
+
+
+def column_names(relation: Relation) -> list[str]:
+    return _columns(relation)
 
 
 def _columns(relation: Relation) -> list[str]:

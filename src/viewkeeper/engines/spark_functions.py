@@ -26,6 +26,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_match": (scalar.matches, "boolean"),
     "vk_float_sum": (lambda values: float_sum(values) if values else None, "double"),
     "vk_float_mean": (lambda values: finite(float_sum(values) / len(values)) if values else None, "double"),
+    "vk_exact_total": (scalar.exact_total, "string"),
     "vk_mean": (lambda total, divisor: scalar.mean(int(total), divisor), "double"),
 }
 

@@ -133,7 +133,7 @@ class Compiler:
         grouped = grouping_aggregate(rule)
         body = rule.body if grouped is None else grouped.body
         results = rule.head.arguments if grouped is None or grouped.target is None else (*rule.head.arguments, grouped.target)
-        compilation = _Body(self, typer, body, results, types, sizes or {}, delta, first)
+        compilation = _Body(self, typer, body, results, types, {} if sizes is None else sizes, delta, first)
         if grouped is None:
             heads = [compilation.root(compilation.term(a)) for a in rule.head.arguments]
             sql = f"SELECT {_named(heads)}{compilation.tail()}"
@@ -200,7 +200,8 @@ class _Body:
         negations = [self._negation(literal, i) for i, literal in enumerate(self.body) if isinstance(literal, Negation)]
         safe = [condition.sql for condition in conditions if not condition.risk]
         risky = [c.sql for c in sorted(conditions + negations, key=lambda condition: condition.risk) if c.risk]
-        self.conditions = safe + [_guarded(sql, safe + risky[:i]) for i, sql in enumerate(risky)]
+        # The joins are among the guards: an engine evaluates a condition as soon as it has the values, before it joins the rest.
+        self.conditions = safe + [_guarded(sql, self.joins + safe + risky[:i]) for i, sql in enumerate(risky)]
         self.conditions += [condition.sql for condition in negations if not condition.risk]
 
     def tail(self) -> str:

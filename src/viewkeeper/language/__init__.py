@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain, count
 
-from viewkeeper.errors import Problem, ProgramError, Source, problem
+from viewkeeper.errors import Problem, ProgramError, Source, Span, problem, shortened
 from viewkeeper.language.lowering import lower, lower_body
 from viewkeeper.language.parser import read_body, read_program
 from viewkeeper.language.trees import span_of
 from viewkeeper.program.alternatives import body_alternatives
-from viewkeeper.program.ast import Atom, Column, Literal, Program, Relation, Rule, Variable, all_variables, atoms_in
+from viewkeeper.program.ast import Atom, Column, Constant, Literal, Program, Relation, Rule, Variable, all_variables, atoms_in
 from viewkeeper.program.check import alternatives_problems, check
 from viewkeeper.program.functions import comparable
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.merge import merge, without
+from viewkeeper.program.printing import print_term
 from viewkeeper.program.safety import scope_variables
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer
 
-__all__ = ["parse", "parse_query"]
+__all__ = ["parse", "parse_query", "parse_row"]
 
 
 def parse(text: str, name: str = "<text>", base: Program | None = None, replacing: bool = False) -> Program:
@@ -68,6 +69,30 @@ def parse_query(text: str, program: Program) -> tuple[Program, Relation]:
     asked = replace(program, relations=(*program.relations, relation), rules=(*program.rules, rule))
     _raise(problems + check(asked, frozenset({relation.name} if problems else ())), source)
     return asked, relation
+
+
+def parse_row(text: str, program: Program) -> Atom:
+    """An atom whose arguments are constants, typed: ``reach("a", "b")``."""
+    source = Source("<row>", text)
+    tree, problems = read_body(text)
+    _raise(problems, source)
+    assert tree is not None
+    body, problems = lower_body(tree)
+    _raise(problems or _not_a_row(body, span_of(tree)), source)
+    [atom] = body
+    assert isinstance(atom, Atom)
+    fact = Rule(atom)
+    _raise(check(replace(program, rules=(*program.rules, fact))), source)
+    return Typer(program.by_name, Hierarchy.of(program.types)).rule(fact)[0].head
+
+
+def _not_a_row(body: tuple[Literal, ...], span: Span | None) -> list[Problem]:
+    """Why a body is not one atom with constants."""
+    if len(body) != 1 or not isinstance(body[0], Atom):
+        place = body[1].span if len(body) > 1 else span
+        return [problem("NOT_A_ROW", place, what="this is more than" if len(body) > 1 else "this is not")]
+    others = [argument for argument in body[0].arguments if not isinstance(argument, Constant)]
+    return [problem("NOT_CONSTANT", argument.span, term=shortened(print_term(argument))) for argument in others]
 
 
 def _columns(

@@ -192,7 +192,7 @@ def _recursive(relations: tuple[Relation, ...], rules: Sequence[Rule], together:
     of = {name: [r for r in rules if r.head.relation == name] for name in members}
     return Recursive(
         relations,
-        {g: {name: tuple(hit for rule in of[name] for hit in _hits(rule, g)) for name in members} for g in below},
+        {g: {name: tuple(hit for rule in of[name] for hit in _hits(rule, g, members)) for name in members} for g in below},
         {name: tuple(hit for rule in of[name] for hit in _lost(rule, members)) for name in members},
         {name: tuple(_proof(rule, members, "<") for rule in of[name]) for name in members},
         {name: tuple(_proof(rule, members, "<=") for rule in of[name]) for name in members},
@@ -207,12 +207,14 @@ def _all(members: set[str], what: str) -> set[str]:
     return {f"{name}${what}" for name in members}
 
 
-def _hits(rule: Rule, group: tuple[str, ...]) -> Iterator[Rule]:
-    """Rows that have a derivation from rows that went (or from the absence of rows that came)."""
-    head = Atom(f"{rule.head.relation}$hit", (*_arguments(rule.head), Constant(-1, NUMBER), Constant(SUSPENDED, NUMBER)))
-    for chosen in _choices(rule.body, group):
-        changed = [_change(rule.body[i], went=isinstance(rule.body[i], Atom)) for i in chosen]
-        yield Rule(head, (*changed, *_others(rule.body, chosen)))
+def _hits(rule: Rule, group: tuple[str, ...], members: set[str]) -> Iterator[Rule]:
+    """Rows that have a derivation from rows that went (or from the absence of rows that came), and from lower ranks."""
+    ranked = _ranked(rule, members)
+    old = _highest([rank for literal in ranked.body for rank in _rank_of(literal, members)])
+    head = Atom(f"{rule.head.relation}$hit", (*_arguments(rule.head), old, Constant(SUSPENDED, NUMBER)))
+    for chosen in _choices(ranked.body, group):
+        changed = [_change(ranked.body[i], went=isinstance(ranked.body[i], Atom)) for i in chosen]
+        yield Rule(head, (*changed, *_others(ranked.body, chosen)))
 
 
 def _change(literal: Literal, went: bool) -> Atom:
@@ -220,14 +222,15 @@ def _change(literal: Literal, went: bool) -> Atom:
 
 
 def _lost(rule: Rule, members: set[str]) -> Iterator[Rule]:
-    """Rows that have a derivation from a lost row of the stratum; lost rows are in their relation still."""
-    for i, literal in enumerate(rule.body):
-        if isinstance(literal, Atom) and literal.relation in members:
+    """Rows that have a derivation from a lost row of the stratum, and from lower ranks; lost rows are in their relation still."""
+    ranked = _ranked(rule, members)
+    for i, literal in enumerate(ranked.body):
+        if isinstance(literal, Atom) and literal.relation in _all(members, "ranked"):
             identity, old, new = Variable("$id"), Variable("$old"), Variable("$new")
-            lost = Atom(f"{literal.relation}$lost", (identity, old, new))
-            row = Atom(f"{literal.relation}$ranked", (*_arguments(literal), Wildcard(), identity))
+            lost = Atom(f"{literal.relation.removesuffix('$ranked')}$lost", (identity, old, new))
+            row = replace(literal, arguments=(*literal.arguments[:-2], Wildcard(), identity))
             head = Atom(f"{rule.head.relation}$hit", (*_arguments(rule.head), old, new))
-            yield Rule(head, (lost, row, *_others(rule.body, (i,))))
+            yield Rule(head, (lost, row, *_others(ranked.body, (i,))))
 
 
 def _proof(rule: Rule, members: set[str], operator: str | None) -> Rule:
@@ -259,9 +262,14 @@ def _ranked(rule: Rule, members: set[str]) -> Rule:
             literal = Atom(f"{literal.relation}$ranked", (*_arguments(literal), rank, Wildcard()))
         body.append(literal)
     step = Constant(RANK_STEP, NUMBER)
-    highest: Term = Constant(0, NUMBER) if not ranks else ranks[0] if len(ranks) == 1 else Call("max", tuple(ranks))
-    rank_of_head = Call("+", (highest, step)) if ranks else step
+    rank_of_head = Call("+", (_highest(ranks), step)) if ranks else step
     return Rule(Atom(f"{rule.head.relation}$found", (*_arguments(rule.head), rank_of_head)), tuple(body))
+
+
+def _highest(ranks: Sequence[Term]) -> Term:
+    if not ranks:
+        return Constant(-1, NUMBER)
+    return ranks[0] if len(ranks) == 1 else Call("max", tuple(ranks))
 
 
 def _rank_of(literal: Literal, members: set[str]) -> Iterator[Term]:

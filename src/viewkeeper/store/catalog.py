@@ -51,9 +51,15 @@ CREATE TABLE "$relation" (
 """
 
 
+TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation"})
+
+
 @dataclass(frozen=True)
 class Kept:
-    """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers."""
+    """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers.
+
+    What has changed since a snapshot is in the log, row by row.
+    """
 
     name: str
     kind: str
@@ -61,6 +67,11 @@ class Kept:
     place: str
     changed: int
     snapshot: int | None
+
+    @property
+    def is_stale(self) -> bool:
+        """Has the relation changed since its snapshot was written?"""
+        return self.snapshot is not None and self.snapshot < self.changed
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,7 @@ class Catalog:
     def __init__(self, directory: Path, connection: sqlite3.Connection, writable: bool, frozen: _Stamp | None = None) -> None:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
+        self._log = str(directory / f"{FILE}-wal")
 
     # ---- opening
 
@@ -174,9 +186,8 @@ class Catalog:
 
     def _shorten_log(self) -> None:
         """Gives back the space of a long log, unless a reader still needs it."""
-        log = self.directory / f"{FILE}-wal"
         with suppress(OSError, sqlite3.Error):
-            if log.stat().st_size > _LONG_LOG:
+            if os.stat(self._log).st_size > _LONG_LOG:
                 self.connection.execute("PRAGMA busy_timeout=0")
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -42,7 +42,8 @@ def file_name(relation: str) -> str:
 
 def write_snapshot(path: Path, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
     """Stored values → Parquet; returns the number of rows."""
-    path.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(path, ignore_errors=True)  # left over from something that did not commit
+    path.mkdir(parents=True)
     rows = 0
     with pq.ParquetWriter(path / "part-0.parquet", _schema(relation), compression="zstd") as writer:
         for batch in batches:

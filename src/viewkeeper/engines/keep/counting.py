@@ -12,6 +12,7 @@ from viewkeeper.program.plan import COUNT, SIGN, Counted, Group
 class CountingKeeper:
     def __init__(self, tables: Tables, step: Counted) -> None:
         self.relations, self.tables, self.step = step.relations, tables, step
+        self.touched = 0
         self.stored = Stored(tables, step.relation, COUNT)
         self.gain = tables.temporary(tables.declare(step.relation, "gain"))
         self._selects: dict[Group, list[Select]] = {}
@@ -43,7 +44,8 @@ class CountingKeeper:
     def notice(self, group: Group, signs: Signs) -> None:
         self.tables.used(self.gain)
         for select in self._of(group):
-            self.tables.run(f"INSERT INTO {self.gain} {select.sql}", select.parameters, self.step.relation.name)
+            sql = f"INSERT INTO {self.gain} {select.sql}"
+            self.touched += self.tables.run(sql, select.parameters, self.step.relation.name).rowcount
 
     @cached_property
     def _net(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import identity
@@ -17,8 +18,18 @@ Signs = Mapping[str, frozenset[int]]
 """Of relations that have changed: whether rows came (1), went (-1), or both."""
 
 
+class TooLarge(Exception):
+    """A view has more rows than the catalog shall hold."""
+
+    def __init__(self, relation: str) -> None:
+        self.relation = relation
+
+
 class Keeper(Protocol):
     """Keeps the relations of one step of a plan."""
+
+    touched: int
+    """How many rows or derivations the change under way has led to so far, in the end changed or not."""
 
     @property
     def relations(self) -> tuple[Relation, ...]: ...
@@ -50,6 +61,7 @@ class Stored:
         self.table = tables.table(relation)
         self.columns = ", ".join(tables.columns(relation))
         self.change = tables.temporary(tables.declare(relation, "change"))
+        self.of, self.same = cache(self._of), cache(self._same)
 
     def create(self) -> None:
         self.tables.engine.create_table(self.relation, self.more)
@@ -57,10 +69,10 @@ class Stored:
     def empty(self) -> None:
         self.tables.run(f"DELETE FROM {self.table}")
 
-    def of(self, alias: str) -> str:
+    def _of(self, alias: str) -> str:
         return ", ".join(self.tables.columns(self.relation, alias))
 
-    def same(self, left: str, right: str) -> str:
+    def _same(self, left: str, right: str) -> str:
         return self.tables.same(left, right, shown_columns(self.relation))
 
     def signs(self) -> frozenset[int]:
@@ -100,6 +112,7 @@ class BaseKeeper:
 
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations: tuple[Relation, ...] = (relation,)
+        self.touched = 0
         self.stored = Stored(tables, relation)
         columns = (*tables.relations[f"{relation.name}$change"].columns[:-2], Column(WANTED, NUMBER))
         self.wanted = tables.temporary(Relation(f"{relation.name}$wanted", columns), unique=True)
@@ -146,21 +159,24 @@ class BaseKeeper:
         return int(rows)
 
     def broken_keys(self, limit: int) -> list[tuple[Any, ...]]:
-        """Rows that shall come, with a key that another row has or that comes, too; the key first, then the row."""
+        """Rows with a key that another row has, too, as far as one of them shall come; rows of one key together."""
         stored, relation = self.stored, self.relations[0]
         tables, types = stored.tables, {c.name: c for c in relation.columns}
         key = [types[name] for name in relation.key]
         stays = (
-            f"SELECT 1 FROM {stored.table} AS h WHERE {tables.same('h', 'c', key)} AND NOT EXISTS"
+            f"{stored.table} AS h WHERE {tables.same('h', 'c', key)} AND NOT EXISTS"
             f' (SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = -1 AND {stored.same("d", "h")})'
         )
         again = (
             f'SELECT 1 FROM {stored.change} AS d WHERE d."{SIGN}" = 1 AND d.rowid <> c.rowid AND {tables.same("d", "c", key)}'
         )
+        comes = f'{stored.change} AS c WHERE c."{SIGN}" = 1'
         rows = (
-            f'SELECT {stored.of("c")} FROM {stored.change} AS c WHERE c."{SIGN}" = 1 AND (EXISTS ({stays}) OR EXISTS ({again}))'
+            f"SELECT {stored.of('c')} FROM {comes} AND (EXISTS (SELECT 1 FROM {stays}) OR EXISTS ({again}))"
+            f' UNION SELECT {stored.of("h")} FROM {stored.change} AS c CROSS JOIN {stays} AND c."{SIGN}" = 1'
         )
-        return tables.run(f"{rows} LIMIT {limit}").fetchall()
+        order = ", ".join(tables.name(name) for name in relation.key)
+        return tables.run(f"SELECT * FROM ({rows}) ORDER BY {order} LIMIT {limit}").fetchall()
 
     def rows_with_key(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """The rows that have a key; there is at most one."""

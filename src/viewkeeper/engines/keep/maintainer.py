@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep.counting import CountingKeeper
@@ -13,9 +14,47 @@ from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.names import sql_name
-from viewkeeper.program.plan import SIGN, Base, Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.program.plan import SIGN, Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.program.strata import reach
 
-Settled = Callable[[Step, float], None]
+Settled = Callable[[Step, float, str, int], None]
+"""Told of each step that was carried out: how long it took, on which engine, and how many rows it touched."""
+
+
+class Worker(Protocol):
+    """Does the work of keepers elsewhere. A method that returns False leaves it to the keeper."""
+
+    name: str
+
+    def begin(self, tables: Tables, signs: Signs, fresh: set[str]) -> None:
+        """A change starts; what has changed so far, and what of that was empty before, is told in mappings that grow."""
+
+    def fill(self, keeper: Keeper) -> bool: ...
+
+    def notice(self, keeper: Keeper, group: Group) -> bool: ...
+
+    def settle(self, keeper: Keeper) -> bool: ...
+
+
+class Itself:
+    """Leaves all work to the keepers."""
+
+    name = "embedded"
+
+    def begin(self, tables: Tables, signs: Signs, fresh: set[str]) -> None:
+        pass
+
+    def fill(self, keeper: Keeper) -> bool:
+        return False
+
+    def notice(self, keeper: Keeper, group: Group) -> bool:
+        return False
+
+    def settle(self, keeper: Keeper) -> bool:
+        return False
+
+
+_ITSELF = Itself()
 
 _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
     Base: lambda tables, step: BaseKeeper(tables, step.relation),
@@ -58,12 +97,25 @@ class Maintainer:
         for keeper in self.keepers:
             keeper.prepare()
 
-    def fill(self, relations: Iterable[str]) -> None:
-        """Computes views, empty so far, from what they read, which is there."""
-        wanted = set(relations)
+    def fill(self, relations: Iterable[str], worker: Worker = _ITSELF) -> set[str]:
+        """Computes views, empty so far, from what they read, which is there; returns those that the worker computed."""
+        wanted, elsewhere = set(relations), set()
+        worker.begin(self.tables, {}, set())
         for keeper in self.keepers:
-            if wanted & {relation.name for relation in keeper.relations}:
-                keeper.fill()
+            own = {relation.name for relation in keeper.relations}
+            if wanted & own and self._fill(keeper, worker):
+                elsewhere |= own
+        return elsewhere
+
+    def _fill(self, keeper: Keeper, worker: Worker) -> bool:
+        done = worker.fill(keeper)
+        if not done:
+            keeper.fill()
+        return done
+
+    def above(self, relation: str) -> set[str]:
+        """The relations of the plan that depend on one, and itself."""
+        return {name for name in self.plan.core.by_name if relation in reach(self.plan.reads, {name})}
 
     # ---- changes
 
@@ -71,44 +123,79 @@ class Maintainer:
         return self._bases[relation]
 
     def propagate(
-        self, changed: Signs, fresh: Iterable[str] = (), renewing: bool = False, report: Settled = lambda step, seconds: None
+        self,
+        changed: Signs,
+        fresh: Iterable[str] = (),
+        renewing: bool = False,
+        report: Settled = lambda step, seconds, engine, touched: None,
+        worker: Worker = _ITSELF,
+        without: Collection[str] = (),
     ) -> dict[str, frozenset[int]]:
         """Brings in the changes noted for base relations and what follows from them; returns what has changed, in order.
 
         ``fresh``: base relations that were empty and whose new rows are there already; views that were empty and read only such
-        relations are computed instead of maintained, and become fresh themselves. ``renewing``: all views are computed anew.
+        relations are computed instead of maintained, and become fresh themselves. ``renewing``: all views are computed anew. ``without``:
+        views that are left as they are, with all above them.
         """
         self.fresh = set(fresh)
+        self._forget()
         pending: set[int] = set()
         filling: set[int] = set()
+        self._elsewhere: set[int] = set()
         signs: dict[str, frozenset[int]] = {}
+        self._take_turns(changed)
+        worker.begin(self.tables, signs, self.fresh)
+        for name in sorted(self.fresh):
+            # Their rows are there already, so whoever reads them must not see a change of something else first.
+            signs[name] = changed[name]
+            self._tell([name], signs, pending, filling, renewing, worker)
         for number, keeper in enumerate(self.keepers):
             own = [relation.name for relation in keeper.relations]
             started = time.perf_counter()
             if isinstance(keeper, BaseKeeper):
-                if own[0] not in changed:
+                if own[0] not in changed or own[0] in signs:
                     continue
                 signs[own[0]] = changed[own[0]]
-                if own[0] not in self.fresh:
-                    keeper.settle()
+                keeper.settle()
+            elif any(name in without for name in own):
+                continue
             elif number in filling:
-                keeper.fill()
+                if self._fill(keeper, worker):
+                    self._elsewhere.add(number)
                 new = {name for name in own if not self._stored[name].is_empty()}
                 self.fresh |= new
                 signs |= dict.fromkeys(new, frozenset({1}))
             elif number in pending:
                 if renewing:
-                    renew(self.tables, keeper, _stored(keeper))
+                    renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, worker))
+                elif worker.settle(keeper):
+                    self._elsewhere.add(number)
                 else:
                     keeper.settle()
                 signs |= {name: found for name in own if (found := self._stored[name].signs())}
             else:
                 continue
-            report(self.plan.steps[number], time.perf_counter() - started)
-            self._tell(own, signs, pending, filling, renewing)
+            by = worker.name if number in self._elsewhere else _ITSELF.name
+            report(self.plan.steps[number], time.perf_counter() - started, by, keeper.touched)
+            keeper.touched = 0
+            self._tell(own, signs, pending, filling, renewing, worker)
         return signs
 
-    def _tell(self, own: list[str], signs: Signs, pending: set[int], filling: set[int], renewing: bool) -> None:
+    def _take_turns(self, changed: Signs) -> None:
+        """Changes are brought in one after the other. A fresh relation waits for its turn, unless all that read it are computed
+        from scratch, or nothing else changes."""
+        for name in sorted(self.fresh) if len(changed) > 1 else ():
+            readers = [stored for reader in self._readers.get(name, ()) for stored in _stored(self.keepers[reader])]
+            if not all(stored.is_empty() for stored in readers):
+                self._stored[name].all_came()
+                self._stored[name].empty()
+                self.fresh.discard(name)
+
+    def _renew(self, number: int, worker: Worker) -> None:
+        if self._fill(self.keepers[number], worker):
+            self._elsewhere.add(number)
+
+    def _tell(self, own: list[str], signs: Signs, pending: set[int], filling: set[int], renewing: bool, worker: Worker) -> None:
         """Lets those who read the relations notice that they have changed."""
         changed = [name for name in own if name in signs]
         all_fresh = all(name in self.fresh for name in changed)
@@ -121,7 +208,8 @@ class Maintainer:
                 continue
             for name in changed:
                 self.detail(name)
-            self.keepers[reader].notice(tuple(own), signs)
+            if not worker.notice(self.keepers[reader], tuple(own)):
+                self.keepers[reader].notice(tuple(own), signs)
 
     def detail(self, relation: str) -> None:
         """Makes sure that the changes of a relation are noted row by row."""
@@ -156,7 +244,14 @@ class Maintainer:
         """Forgets the changes; call it before the next ones are noted."""
         self.tables.clear()
         self.fresh = set()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was begun and taken back leaves no trace."""
         self._detailed.clear()
+        for keeper in self.keepers:
+            if isinstance(keeper, RecursionKeeper):
+                keeper.forget()
 
 
 def _stored(keeper: Keeper) -> list[Stored]:

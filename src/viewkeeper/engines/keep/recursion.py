@@ -8,13 +8,13 @@ want of lower ranks only comes back in the end, together with what is new.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Select, Tables
 from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
-from viewkeeper.program.plan import ID, NEW, RANK, SUSPENDED, Group, Recomputed, Recursive
+from viewkeeper.program.plan import ID, NEW, OLD, RANK, SUSPENDED, Group, Recomputed, Recursive
 from viewkeeper.program.types import NUMBER
 
 Round = Callable[[int, int], None]
@@ -39,7 +39,7 @@ class _Fixpoint:
     """Members of a recursion, and their computation from what they hold and what their rules add."""
 
     def __init__(self, tables: Tables, step: Recursive | Recomputed) -> None:
-        self.relations, self.tables = step.relations, tables
+        self.relations, self.tables, self.touched = step.relations, tables, 0
         self.members = {relation.name: _Member(tables, relation) for relation in step.relations}
         self._rules, self._deltas = step.rules, step.deltas
         self.round: Round = lambda iteration, rows: None
@@ -91,6 +91,7 @@ class _Fixpoint:
                 member.low, member.high = member.high, self.tables.top(member.relation)
             iteration += 1
             self.round(iteration, rows)
+        self.touched += rows
 
 
 class RenewingKeeper(_Fixpoint):
@@ -110,8 +111,8 @@ class RenewingKeeper(_Fixpoint):
         renew(self.tables, self, self.members.values())
 
 
-def renew(tables: Tables, keeper: Any, stored: Iterable[Stored]) -> None:
-    """Computes what a keeper keeps anew, and notes the difference."""
+def renew(tables: Tables, keeper: Any, stored: Iterable[Stored], fill: Callable[[], object] | None = None) -> None:
+    """Computes what a keeper keeps anew, by itself or as told, and notes the difference."""
     held = list(stored)
     for one in held:
         old = tables.temporary(
@@ -120,7 +121,7 @@ def renew(tables: Tables, keeper: Any, stored: Iterable[Stored]) -> None:
         tables.used(old)
         tables.run(f"INSERT INTO {old} SELECT {one.columns} FROM {one.table}")
     keeper.empty()
-    keeper.fill()
+    (fill or keeper.fill)()
     for one in held:
         old = tables.table(f"{one.relation.name}$old")
         for left, right, sign in ((old, one.table, -1), (one.table, old, 1)):
@@ -143,19 +144,23 @@ class _Asking(_Member):
         self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
         self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
         self.any_gone = False
+        self.doubting = cache(self._doubting)
 
     def doubted(self, select: Select) -> int:
         """Puts in doubt what a rule hits."""
         self.tables.used(self.doubt)
-        width = len(self.tables.columns(self.relation))
-        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self.tables.columns(self.relation)))
-        sql = (
+        return self.tables.run(self.doubting(select.sql), select.parameters, self.relation.name).rowcount
+
+    def _doubting(self, hits: str) -> str:
+        columns = self.tables.columns(self.relation)
+        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(columns))
+        width = len(columns)
+        return (
             f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
-            f" (SELECT {renamed}, c{width} AS old, c{width + 1} AS new FROM ({select.sql})) AS b"
-            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b.old AND h."{RANK}" <= b.new'
+            f' (SELECT {renamed}, c{width} AS "{OLD}", c{width + 1} AS "{NEW}" FROM ({hits})) AS b'
+            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b."{OLD}" AND h."{RANK}" <= b."{NEW}"'
             f' AND h."{RANK}" < {SUSPENDED}'
         )
-        return self.tables.run(sql, select.parameters, self.relation.name).rowcount
 
     def lowest(self) -> int | None:
         [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
@@ -217,9 +222,9 @@ class RecursionKeeper(_Fixpoint):
                 f' FROM {member.suspect} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
             )
             again = [
-                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q.r FROM (SELECT t0.*,'
-                f" (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS r FROM {member.gone} AS t0) AS q"
-                " WHERE q.r IS NOT NULL ON CONFLICT DO NOTHING"
+                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q."$proof" FROM (SELECT t0.*,'
+                f' (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS "$proof" FROM {member.gone} AS t0) AS q'
+                ' WHERE q."$proof" IS NOT NULL ON CONFLICT DO NOTHING'
                 for sql in proofs(self.step.again[name], "e")
             ]
             found[name] = suspects, losses, again, parameters
@@ -227,12 +232,15 @@ class RecursionKeeper(_Fixpoint):
 
     # ---- a change
 
+    def forget(self) -> None:
+        self._noticed.clear()
+
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
-                    member.doubted(select)
+                    self.touched += member.doubted(select)
 
     def settle(self) -> None:
         while (level := self._lowest()) is not None:
@@ -261,7 +269,7 @@ class RecursionKeeper(_Fixpoint):
         if hit:
             for name, member in members:
                 for select in self._lost[name]:
-                    member.doubted(select)
+                    self.touched += member.doubted(select)
         for _, member in hit:
             going = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" = {SUSPENDED}'
             rising = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" < {SUSPENDED}'
@@ -284,7 +292,7 @@ class RecursionKeeper(_Fixpoint):
             for group, signs in self._noticed.items():
                 for select in self._finding(group, name):
                     if _concerned(select.rule, signs):
-                        member.derive(select)
+                        self.touched += member.derive(select)
         self.repeat()
         for name, member in self.members.items():
             absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"

@@ -1,0 +1,248 @@
+"""Programs for streams of changes that random programs seldom amount to: each is a way in which maintenance can go wrong."""
+
+from __future__ import annotations
+
+PROGRAMS: dict[str, str] = {
+    "closure": """
+.decl edge(x: number, y: number)
+.decl closure(x: number, y: number)
+closure(x, y) :- edge(x, y).
+closure(x, y) :- edge(x, z), closure(z, y).""",
+    "nonlinear recursion": """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z).
+.decl size(x: number, n: number)
+size(x, n) :- edge(x, _), n = count : { path(x, _) }.""",
+    "three occurrences in a recursion": """
+.decl edge(x: number, y: number)
+.decl far(x: number, y: number)
+far(x, y) :- edge(x, y).
+far(x, w) :- far(x, y), far(y, z), far(z, w).""",
+    "same generation": """
+.decl parent(child: number, parent: number)
+.decl same(x: number, y: number)
+same(x, y) :- parent(x, p), parent(y, p).
+same(x, y) :- parent(x, p), same(p, q), parent(y, q).""",
+    "mutual recursion of three": """
+.decl step(x: number, y: number)
+.decl start(x: number)
+.decl zero, one, two(x: number)
+zero(x) :- start(x).
+one(y) :- zero(x), step(x, y).
+two(y) :- one(x), step(x, y).
+zero(y) :- two(x), step(x, y).
+zero(y) :- one(x), two(x), step(x, y).
+.decl never(x: number)
+never(x) :- step(x, _), !zero(x), !one(x), !two(x).""",
+    "recursion that reads a relation twice": """
+.decl edge(x: number, y: number)
+.decl even(x: number, y: number)
+even(x, z) :- edge(x, y), edge(y, z).
+even(x, w) :- even(x, y), edge(y, z), edge(z, w).""",
+    "recursion with a negation that changes below": """
+.decl edge(x: number, y: number)
+.decl closed(x: number)
+.decl open(x: number, y: number)
+open(x, y) :- edge(x, y), !closed(y).
+open(x, z) :- open(x, y), edge(y, z), !closed(z), !closed(y).""",
+    "recursion with the same relation plain and negated": """
+.decl edge(x: number, y: number)
+.decl oneway(x: number, y: number)
+oneway(x, y) :- edge(x, y), !edge(y, x).
+oneway(x, z) :- oneway(x, y), edge(y, z), !edge(z, y).""",
+    "recursion over recursion": """
+.decl edge(x: number, y: number)
+.decl reach(x: number, y: number)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+.decl knot(x: number)
+knot(x) :- reach(x, x).
+.decl tied(x: number)
+tied(x) :- knot(x).
+tied(y) :- tied(x), reach(x, y), !knot(y).
+.decl knots(n: number)
+knots(n) :- n = count : { tied(x) }.""",
+    "recursion with arithmetic": """
+.decl edge(x: number, y: number)
+.decl start(x: number)
+.decl walk(x: number, n: number)
+walk(x, 0) :- start(x).
+walk(y, n + 1) :- walk(x, n), edge(x, y), n < 5.
+.decl distance(x: number, n: number)
+distance(x, n) :- n = min m : { walk(x, m) }.
+.decl furthest(n: number)
+furthest(n) :- n = max m : { distance(_, m) }.""",
+    "numbers that follow from each other": """
+.decl seed(x: number)
+.decl stop(x: number)
+.decl run(x: number)
+run(x) :- seed(x).
+run(x + 1) :- run(x), x < 12, !stop(x).
+run(x - 2) :- run(x), x > 3, !stop(x).
+run(x / 2) :- run(x), x % 2 = 0.""",
+    "points to": """
+.decl new(v: number, o: number)
+.decl assign(v: number, w: number)
+.decl store(v: number, w: number)
+.decl fetch(v: number, w: number)
+.decl points(v: number, o: number)
+.decl heap(o: number, p: number)
+points(v, o) :- new(v, o).
+points(v, o) :- assign(v, w), points(w, o).
+heap(o, p) :- store(v, w), points(v, o), points(w, p).
+points(v, p) :- fetch(v, w), points(w, o), heap(o, p).""",
+    "self-joins": """
+.decl e(x: number, y: number)
+.decl triangle(x: number, y: number, z: number)
+triangle(x, y, z) :- e(x, y), e(y, z), e(z, x).
+.decl both(x: number, y: number)
+both(x, y) :- e(x, y), e(y, x).
+.decl loop(x: number)
+loop(x) :- e(x, x).
+.decl single(x: number)
+single(x) :- e(x, y), !e(y, _).
+.decl lone(x: number, y: number)
+lone(x, y) :- e(x, y), !e(y, x), !e(x, x).
+.decl fork(x: number, n: number)
+fork(x, n) :- e(x, _), n = count : { e(x, y), e(x, z), y < z }.""",
+    "several strata of negation": """
+.decl a(x: number, y: number)
+.decl b(x: number)
+.decl p, q, r, s(x: number)
+p(x) :- a(x, _), !b(x).
+q(x) :- b(x), !p(x), !a(_, x).
+r(x) :- a(_, x), !q(x), !p(x).
+s(x) :- b(x), !r(x).
+s(x) :- p(x), !a(x, x).
+.decl none()
+none() :- !a(_, _), !b(_).
+.decl some()
+some() :- s(_), !none().""",
+    "groups that are emptied": """
+.decl sale(shop: number, item: number, price: decimal(18,2)?)
+.decl total(shop: number, sum: decimal(18,2))
+total(s, t) :- t = sum p : { sale(s, _, p) }.
+.decl average(shop: number, mean: float)
+average(s, m) :- m = mean p : { sale(s, _, p) }.
+.decl pieces(shop: number, n: number)
+pieces(s, n) :- n = count : { sale(s, _, _) }.
+.decl cheapest(shop: number, p: decimal(18,2))
+cheapest(s, m) :- m = min p : { sale(s, _, p) }.
+.decl dearest(p: decimal(18,2))
+dearest(m) :- m = max p : { sale(_, _, p) }.
+.decl all(n: number)
+all(n) :- n = count : { sale(_, _, _) }.
+.decl worth(p: decimal(18,2))
+worth(t) :- t = sum p : { sale(_, _, p) }.
+.decl rich(shop: number)
+rich(s) :- total(s, t), worth(w), t + t > w.""",
+    "float sums that would drift": """
+.decl m(g: number, i: number, x: float?)
+.decl t(g: number, x: float)
+t(g, s) :- s = sum x * 10000000000000000.0 + x / 3.0 : { m(g, _, x) }.
+.decl a(x: float)
+a(s) :- s = sum x / 10.0 : { m(_, _, x) }.
+.decl e(g: number, x: float)
+e(g, s) :- s = mean x / 7.0 : { m(g, _, x) }.
+.decl zero(g: number)
+zero(g) :- t(g, 0.0).""",
+    "aggregates over recursive views": """
+.decl edge(x: number, y: number)
+.decl weight(x: number, w: number)
+.decl reach(x: number, y: number)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), reach(y, z).
+.decl below(x: number, w: number)
+below(x, s) :- s = sum w : { reach(x, y), weight(y, w) }.
+.decl heaviest(x: number, w: number)
+heaviest(x, m) :- m = max w : { reach(x, y), weight(y, w) }.
+.decl top(x: number)
+top(x) :- heaviest(x, w), weight(x, v), v >= w, !reach(x, x).""",
+    "no columns": """
+.decl on()
+.decl off()
+.decl a(x: number)
+.decl lit()
+lit() :- on(), !off().
+.decl ticks()
+ticks() :- lit(), a(x), x > 2.
+ticks() :- ticks(), off().
+.decl shown(x: number)
+shown(x) :- a(x), ticks().
+shown(x) :- a(x), !lit(), !ticks().
+.decl n(n: number)
+n(n) :- n = count : { a(_), lit() }.""",
+    "NULL": """
+.decl r(x: number?, y: number?)
+.decl s(x: number?)
+.decl j(x: number?, y: number?)
+j(x, z) :- r(x, y), r(y, z).
+.decl k(x: number?)
+k(x) :- r(x, _), !s(x).
+.decl l(x: number?)
+l(x) :- s(x), r(_, y), is_null(y).
+.decl c(x: number?, n: number)
+c(x, n) :- n = count : { r(x, _) }.
+.decl m(x: number?, n: number)
+m(x, n) :- n = min y : { r(x, y) }.
+.decl t(x: number?, n: number)
+t(x, n) :- n = sum y : { r(x, y) }.
+.decl w(x: number?)
+w(x) :- s(x).
+w(y) :- w(x), r(x, y).
+.decl o(x: number)
+o(coalesce(x, -9)) :- w(x).""",
+    "a rule with many ways": """
+.decl r(x: number, y: number)
+.decl p(x: number)
+p(x) :- r(x, _).
+p(x) :- r(_, x).
+p(x) :- r(x, y), r(y, _).
+p(1) :- r(_, _).
+.decl n(n: number)
+n(count : { p(_) }) :- true.
+.decl q(x: number, y: number)
+q(x, y) :- p(x), p(y), !r(x, y).""",
+    "failures on the way": """
+.decl r(x: number, y: number)
+.decl d(x: number)
+.decl q(x: number, z: number)
+q(x, a / y) :- r(x, y), d(a), d(b), b != 0.
+.decl big(g: number, z: number)
+big(g, s) :- s = sum x * 4611686018427387903 : { r(g, x) }.""",
+    "keys": """
+.decl user(id: number, name: symbol, boss: number?) key(id)
+.decl price(item: number?, shop: symbol, cents: number) key(shop, item)
+.decl chief(id: number, boss: number)
+chief(x, b) :- user(x, _, b), !is_null(b).
+chief(x, c) :- chief(x, b), user(b, _, c), !is_null(c).
+.decl cheapest(item: number?, cents: number)
+cheapest(i, c) :- c = min p : { price(i, _, p) }.
+.decl names(name: symbol, n: number)
+names(s, n) :- n = count : { user(_, s, _) }.""",
+    "only a key": """
+.decl k(x: number) key(x)
+.decl l(x: number?, y: number) key(y)
+.decl m(x: number?, y: number)
+m(x, y) :- l(x, y), !k(y).""",
+    "names that statements use themselves": """
+.decl r(n: number, m: number, x: number, hi: number)
+.decl counted(n: number, v: number)
+counted(n, v) :- v = count : { r(n, _, _, _) }.
+.decl total(m: number, x: number, t: number)
+total(m, x, t) :- t = sum hi : { r(_, m, x, hi) }.
+.decl middle(hi: number, lo: float)
+middle(hi, l) :- l = mean n : { r(n, _, _, hi) }.
+.decl least(v: number, n: number)
+least(v, t) :- t = min n : { r(n, v, _, _) }.
+.decl walk(r: number, old: number, new: number)
+walk(a, b, 0) :- r(a, b, _, _).
+walk(a, c, new + 1) :- walk(a, b, new), r(b, c, _, _), new < 3.
+.decl present(present: number, rowid: number)
+present(h, d) :- r(h, d, b, _), !r(_, b, _, h).
+present(h, c) :- present(h, d), present(d, c).
+.decl g(s: number, t0: number, d: float)
+g(s, q, d) :- d = sum to_float(n) / 3.0 : { r(n, s, q, _) }.""",
+}

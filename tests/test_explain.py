@@ -1,0 +1,101 @@
+"""The rules that explain a recursive view are those of the literature, and running them gives what the warehouse does.
+
+The example is the transitive closure of Staudt and Jarke, "Incremental maintenance of externally materialized views" (VLDB 1996):
+its rules are example 1, its data example 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import evaluate_text
+from tests.playing import told
+
+import viewkeeper as vk
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.language import parse
+from viewkeeper.rewrite.maintenance_rules import maintenance_rules
+from viewkeeper.rewrite.passes import normalise
+from viewkeeper.warehouse import Warehouse
+
+TEXT = """
+.decl edge(x: symbol, y: symbol)
+.decl closure(x: symbol, y: symbol)
+closure(x, y) :- edge(x, y).
+closure(x, y) :- edge(x, z), closure(z, y).
+"""
+RULES = """\
+closure_del(x, y) :- edge_del(x, y).
+closure_new(x, y) :- closure(x, y), !closure_del(x, y).
+edge_new(x, y) :- edge(x, y), !edge_del(x, y).
+closure_red(x, y) :- closure_del(x, y), edge_new(x, y).
+closure_new(x, y) :- closure_red(x, y).
+closure_ins(x, y) :- edge_ins(x, y).
+closure_new(x, y) :- closure_ins(x, y).
+edge_new(x, y) :- edge_ins(x, y).
+closure_plus(x, y) :- closure_ins(x, y), !closure(x, y).
+closure_minus(x, y) :- closure_del(x, y), !closure_ins(x, y), !closure_red(x, y).
+closure_del(x, y) :- edge_del(x, z), closure(z, y).
+closure_del(x, y) :- edge(x, z), closure_del(z, y).
+closure_red(x, y) :- closure_del(x, y), edge_new(x, z), closure_new(z, y).
+closure_ins(x, y) :- edge_ins(x, z), closure_new(z, y).
+closure_ins(x, y) :- edge_new(x, z), closure_ins(z, y).""".splitlines()
+
+
+def pairs(text: str) -> set[tuple[object, ...]]:
+    return {tuple(pair) for pair in text.split()}
+
+
+EDGES = pairs("fe ed ea ab dc bc cg")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Warehouse]:
+    with vk.open(tmp_path / "shop", create=True) as warehouse:
+        warehouse.define(TEXT)
+        yield warehouse
+
+
+def test_the_rules_of_example_1(shop: Warehouse) -> None:
+    [part] = shop.explain("closure").parts
+    assert (part.relation, part.strategy) == ("closure", "maintenance rules")
+    assert list(part.maintenance) == RULES
+
+
+def test_the_sets_of_example_2() -> None:
+    program = maintenance_rules(normalise(parse(TEXT)), ["closure"])
+    closure = evaluate_text(TEXT, {"edge": EDGES}, EmbeddedEngine.private)["closure"]
+    facts = {"edge": EDGES, "closure": closure, "edge_del": pairs("bc"), "edge_ins": pairs("hd")}
+    found = evaluate_text(str(program), facts, EmbeddedEngine.private)
+    assert found["closure_del"] == pairs("bc bg ac ag ec eg fc fg")
+    assert found["edge_new"] == pairs("fe ed ea ab dc cg hd")
+    assert found["closure_red"] == pairs("ec eg fc fg")
+    assert found["closure_ins"] == found["closure_plus"] == pairs("hd hc hg")
+    assert found["closure_minus"] == pairs("ac ag bc bg")
+
+
+def test_the_warehouse_changes_what_example_2_says(shop: Warehouse) -> None:
+    shop.commit({"edge": list(EDGES)})
+    commit = shop.commit({"edge": [("h", "d")]}, {"edge": [("b", "c")]})
+    assert told(commit.changes) == {
+        "edge": (pairs("hd"), pairs("bc")),
+        "closure": (pairs("hd hc hg"), pairs("ac ag bc bg")),
+    }
+    assert commit.views["closure"].strategy == "maintenance rules"
+
+
+def test_what_is_no_view(shop: Warehouse) -> None:
+    for name, code in (("edge", "NOT_A_VIEW"), ("nothing", "UNKNOWN_RELATION")):
+        with pytest.raises(vk.ViewkeeperError, match=rf"^error\[{code}\]"):
+            shop.explain(name)
+
+
+def test_commits_that_there_are_not(shop: Warehouse) -> None:
+    for number in (-1, 2, 99):
+        with pytest.raises(vk.ViewkeeperError, match=r"^error\[UNKNOWN_COMMIT\].*the last one is 1"):
+            shop.changes(number)
+        with pytest.raises(vk.ViewkeeperError, match=r"^error\[UNKNOWN_COMMIT\]"):
+            shop.query("edge(x, y)", as_of=number)
+    assert shop.changes(0) == {}

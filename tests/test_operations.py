@@ -1,0 +1,124 @@
+"""Files of operations: what is wrong is told with its line, and nothing is changed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.playing import everything, told
+
+import viewkeeper as vk
+from viewkeeper.warehouse import Warehouse
+
+TEXT = """
+.decl user(id: number, name: symbol, born: date?, paid: decimal(18,2)?) key(id)
+.decl plain(x: float)
+.decl view(x: float)
+view(x) :- plain(x).
+"""
+
+
+def op(relation: str, kind: str, row: object) -> str:
+    return json.dumps({"relation": relation, "op": kind, "row": row}) + "\n"
+
+
+GOOD = op("plain", "insert", [1.5])
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Warehouse]:
+    with vk.open(tmp_path / "shop", create=True) as warehouse:
+        warehouse.define(TEXT)
+        warehouse.commit({"plain": [(0.5,)], "user": [(1, "ann", None, None)]})
+        yield warehouse
+
+
+BAD: dict[str, tuple[str, str, str]] = {
+    "no JSON": (GOOD + "{]\n", "BAD_OPERATION", "line 2: is not JSON: "),
+    "half a line": (GOOD + '\n{"relation": "pl', "BAD_OPERATION", "line 3: is not JSON: "),
+    "deep": (GOOD + "[" * 100_000 + "\n", "BAD_OPERATION", "line 2: is not JSON: "),
+    "no object": (GOOD + "[1]\n", "BAD_OPERATION", "line 2: is not an object"),
+    "unknown operation": ("\n" + op("plain", "put", [1.0]), "BAD_OPERATION", "line 2: 'put' is no operation"),
+    "operation of another type": (op("plain", [], [1.0]), "BAD_OPERATION", "line 1: [] is no operation"),  # type: ignore[arg-type]
+    "no row": ('{"relation": "plain", "op": "insert"}\n', "BAD_OPERATION", "line 1: lacks 'row'"),
+    "no relation": ('{"row": [1], "op": "insert"}\n', "BAD_OPERATION", "line 1: lacks 'relation'"),
+    "a field too many": (GOOD[:-2] + ', "at": 1}\n', "BAD_OPERATION", "line 1: has an unknown field 'at'"),
+    "relation of another type": (op(5, "insert", [1]), "BAD_OPERATION", "line 1: its relation is not a text"),  # type: ignore[arg-type]
+    "row of another type": (op("plain", "insert", "x"), "BAD_OPERATION", "line 1: its row is neither an array nor an object"),
+    "two bad lines": ("1\n" + GOOD + "2\n", "BAD_OPERATION", "line 3: is not an object"),
+    "unknown relation": (GOOD + op("plane", "insert", [1.0]), "UNKNOWN_RELATION", 'Did you mean "plain"?'),
+    "a view": (GOOD + op("view", "delete", [1.5]), "BASE_CONFLICT", 'relation "view" is a view'),
+    "no key": (GOOD + op("plain", "upsert", [1.5]), "NO_KEY", 'relation "plain" has no key'),
+    "too few values": (GOOD + GOOD + "\n" + op("user", "insert", [1]), "BAD_ROWS", "user, line 4: '[1]' has 1 field, not 4"),
+    "a wrong type": (GOOD + op("plain", "delete", ["x"]), "BAD_ROWS", "plain, line 2, column x: 'x' is of type str, not float"),
+    "a wrong type further on": (GOOD + GOOD + op("plain", "insert", [True]), "BAD_ROWS", "plain, line 3, column x: "),
+    "a bad date": (op("user", "insert", [2, "b", "2024-02-30", None]), "BAD_ROWS", "user, line 1, column born: "),
+    "too many digits": (op("user", "insert", [2, "b", None, 1.005]), "BAD_ROWS", "user, line 1, column paid: "),
+    "an unknown column": (op("plain", "insert", {"y": 1.0}), "BAD_ROWS", "plain, line 1, column y: "),
+    "two rows of one key": (op("user", "insert", [1, "eve", None, None]), "KEY_VIOLATION", "user(1, 'eve', None, None)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(shop: Warehouse, tmp_path: Path, name: str) -> None:
+    text, code, why = BAD[name]
+    file = tmp_path / "ops.jsonl"
+    file.write_text(text, encoding="utf-8")
+    before = everything(shop)
+    for dry_run in (True, False):
+        with pytest.raises(vk.ViewkeeperError, match=rf"^error\[{code}\]") as caught:
+            shop.commit_file(file, dry_run=dry_run)
+        assert why in str(caught.value)
+    assert everything(shop) == before
+    assert len(shop.log()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n  \n\n"])
+def test_a_file_without_operations(shop: Warehouse, tmp_path: Path, text: str) -> None:
+    (tmp_path / "ops.jsonl").write_text(text)
+    assert shop.commit_file(tmp_path / "ops.jsonl").number is None
+
+
+def test_operations_in_order(shop: Warehouse, tmp_path: Path) -> None:
+    text = (
+        op("plain", "insert", [1.5])
+        + op("plain", "delete", {"x": 0.5})
+        + "\n"
+        + op("user", "upsert", {"id": 1, "name": "Ann", "born": "2000-02-29", "paid": 1.5})
+        + op("plain", "delete", [1.5])
+        + op("user", "upsert", [2, "bob", None, "10.25"])
+        + op("plain", "insert", [3])
+    )
+    (tmp_path / "ops.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    foretold = shop.commit_file(tmp_path / "ops.jsonl.gz", dry_run=True)
+    changes = told(shop.commit_file(tmp_path / "ops.jsonl.gz").changes)
+    assert told(foretold.changes) == changes
+    assert changes["plain"] == changes["view"] == ({(3.0,)}, {(0.5,)})
+    assert [len(rows) for rows in changes["user"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("ops.jsonl", None, "there is no such file"),
+        ("ops.jsonl.gz", b"abc", "Not a gzipped file"),
+        ("ops.jsonl.gz", gzip.compress(GOOD.encode() * 1000)[:-9], "ended before"),
+    ],
+)
+def test_files_that_cannot_be_read(shop: Warehouse, tmp_path: Path, name: str, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(vk.ViewkeeperError, match=r"^error\[BAD_FILE\]") as caught:
+        shop.commit_file(tmp_path / name)
+    assert why in str(caught.value)
+
+
+def test_text_that_is_no_utf8(shop: Warehouse, tmp_path: Path) -> None:
+    (tmp_path / "ops.jsonl").write_bytes(GOOD.encode() + b'{"relation": "plain\xff", "op": "insert", "row": [1.0]}')
+    before = everything(shop)
+    with pytest.raises(vk.ViewkeeperError):
+        shop.commit_file(tmp_path / "ops.jsonl")
+    assert everything(shop) == before
