@@ -30,7 +30,7 @@ PROGRAM = """
 based_on(x, y) :- depends(x, y).
 based_on(x, y) :- depends(x, z), based_on(z, y).
 .decl needed_by(dependency: number, packages: number)
-needed_by(d, n) :- depends(_, d), n = count : { depends(_, d) }.
+needed_by(d, n) :- n = count : { depends(_, d) }.
 """
 
 
