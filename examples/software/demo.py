@@ -1,4 +1,4 @@
-"""The software catalogue, evaluated on both engines: sizes, a sample, times."""
+"""The software catalogue, evaluated on both engines: sizes, a sample, times; then a change and its exact effect."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import viewkeeper as vk
 
 HERE = Path(__file__).parent
 BASE = ("module", "procedure", "defined_in", "import", "depend_on")
+# An import that brings a lot with it: colorsys needs nothing, subprocess needs much.
+LINK = ("colorsys", "subprocess.Popen")
 VIEWS = ("uses", "mod_dep", "needs", "ill_os", "module_size", "weight")
 
 
@@ -19,6 +21,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         for engine in ("embedded", "spark"):
             sizes[engine] = load_and_show(Path(directory) / engine, engine)
+        with vk.open(Path(directory) / "embedded") as catalogue:
+            change_and_show(catalogue, recomputing(catalogue, Path(directory) / "anew"))
     if sizes["embedded"] != sizes["spark"]:
         sys.exit(f"the engines disagree: {sizes}")
     print("both engines give the same views")
@@ -47,6 +51,47 @@ def load_and_show(path: Path, engine: str) -> dict[str, int]:
             sys.exit(f"these views differ from a recomputation: {', '.join(wrong)}")
         print("verified: every view is as recomputed\n")
         return sizes
+
+
+def change_and_show(catalogue: vk.Warehouse, recomputed: float) -> None:
+    """A module imports one procedure more, and then no longer: what that changes, and how long it takes."""
+    print(f"— one import more: {LINK[0]} imports {LINK[1]} —")
+    # The first commit of a process prepares its statements.
+    catalogue.preview(inserts={"import": [LINK]}, engine="embedded")
+    for what, change in (("committed", {"inserts": {"import": [LINK]}}), ("taken back", {"deletes": {"import": [LINK]}})):
+        started = time.monotonic()
+        commit = catalogue.commit(**change, engine="embedded")
+        show_change(what, commit, time.monotonic() - started, recomputed)
+    wrong = [v.view for v in catalogue.verify(engine="embedded") if not v.right]
+    if wrong:
+        sys.exit(f"these views differ from a recomputation: {', '.join(wrong)}")
+    print("verified: every view is as recomputed\n")
+
+
+def show_change(what: str, commit: vk.Commit, seconds: float, recomputed: float) -> None:
+    times = recomputed / seconds
+    print(
+        f"{what} in {seconds * 1000:.1f} ms; computing the views anew takes {recomputed * 1000:.0f} ms, {times:.0f} times as long"
+    )
+    for view in ("mod_dep", "ill_os"):
+        changed = commit.changes[view]
+        print(f"  {view:<12} {changed.inserted_rows:>5,} rows came, {changed.deleted_rows:,} went")
+        for sign, table in (("+", changed.inserted), ("-", changed.deleted)):
+            for row in table.slice(0, 3).to_pylist():
+                print(f"    {sign} {', '.join(row.values())}")
+
+
+def recomputing(catalogue: vk.Warehouse, path: Path) -> float:
+    """How long all views take, computed from the base rows of the catalogue by the embedded engine."""
+    with vk.open(path, create=True, engine="embedded") as anew:
+        base = [shown for shown in catalogue.show() if shown.kind == "base"]
+        anew.define("\n".join(shown.declaration for shown in base))
+        for shown in base:
+            columns = ", ".join(column.name for column in shown.relation.columns)
+            anew.load(shown.relation.name, catalogue.query(f"{shown.relation.name}({columns})").to_arrow())
+        started = time.monotonic()
+        anew.define((HERE / "software.dl").read_text(), "software.dl")
+        return time.monotonic() - started
 
 
 def sample(catalogue: vk.Warehouse) -> None:

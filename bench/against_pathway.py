@@ -1,0 +1,197 @@
+"""The same one-row changes in viewkeeper and in Pathway: the closure, and a join with aggregates.
+
+Pathway needs an older Arrow than we do, so it has an environment of its own, ``.venv-pathway``, which `make bench` sets up.
+Where that did not work, the section says so and has no numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.debian import CLOSURE, DEPENDS, FILES, Change, Row, duckdb_with, stream
+from bench.maintenance import commits, loaded
+from bench.section import TIMES, Goal, Run, Section, Times, agree, goals
+
+ROOT = Path(__file__).parent.parent
+CHANGES = 1_000
+MAXIMA = 50
+LIMIT = 600
+TOTALS = f"""{DEPENDS}
+.decl package(name: symbol, version: symbol, section: symbol, installed_kb: number)
+.decl needed(section: symbol, package: symbol, dependency: symbol, installed_kb: number)
+needed(s, p, d, kb) :- depends(p, d), package(p, _, s, _), package(d, _, _, kb).
+.decl packages(section: symbol, packages: number)
+packages(s, n) :- n = count : {{ needed(s, _, _, _) }}.
+.decl total(section: symbol, installed_kb: number)
+total(s, t) :- t = sum kb : {{ needed(s, _, _, kb) }}.
+.decl largest(section: symbol, installed_kb: number)
+largest(s, m) :- m = max kb : {{ needed(s, _, _, kb) }}.
+.decl totals(section: symbol, packages: number, total: number, largest: number)
+totals(s, n, t, m) :- packages(s, n), total(s, t), largest(s, m).
+"""
+LARGEST = """
+SELECT d.package, d.dependency FROM depends d JOIN package p ON p.name = d.package JOIN package n ON n.name = d.dependency
+QUALIFY row_number() OVER (PARTITION BY p.section ORDER BY n.installed_kb DESC, d.package, d.dependency) = 1
+ORDER BY d.package, d.dependency
+"""
+
+
+def changes_of(view: str) -> dict[str, list[Change]]:
+    """The stream, in parts. For the totals also the rows that hold the maximum of a section, deleted and inserted again."""
+    parts = stream(CHANGES)
+    if view == "totals":
+        heaviest: list[Row] = duckdb_with("depends", "package").execute(LARGEST).fetchall()[:MAXIMA]
+        parts["maxima"] = [(op, "depends", row) for row in heaviest for op in ("delete", "insert")]
+    return parts
+
+
+def files_of(view: str) -> dict[str, str]:
+    return {name: str(FILES[name]) for name in (["depends"] if view == "closure" else ["depends", "package"])}
+
+
+def viewkeeper(view: str) -> Callable[[Run], dict[str, Any]]:
+    program, name = (DEPENDS + CLOSURE, "based_on") if view == "closure" else (TOTALS, "totals")
+
+    def subject(run: Run) -> dict[str, Any]:
+        with loaded(program, *files_of(view)) as (warehouse, load):
+            [before] = warehouse.show(name)
+            done = {part: commits(warehouse, changes, name) for part, changes in changes_of(view).items()}
+        return {"load": load, "rows": before.rows, "parts": done}
+
+    return subject
+
+
+def pathway(view: str) -> Callable[[Run], dict[str, Any]]:
+    def subject(run: Run) -> dict[str, Any]:
+        python = interpreter()
+        if python is None:
+            return {
+                "unavailable": "it is not installed here (the package index was out of reach, or had nothing for this machine)"
+            }
+        parts = changes_of(view)
+        with tempfile.TemporaryDirectory() as directory:
+            given, found = Path(directory) / "stream.json", Path(directory) / "found.json"
+            flat = [change for changes in parts.values() for change in changes]
+            rows = run.earlier[f"viewkeeper {view}"]["rows"]
+            given.write_text(json.dumps({"files": files_of(view), "rows": rows, "changes": flat}))
+            command = [python, str(ROOT / "bench" / "pathway_stream.py"), view, str(given), str(found)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                return {"unavailable": f"it did not get through in {LIMIT} s"}
+            if not found.exists():
+                last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                return {"unavailable": f"it ended with {done.returncode}: {last[:200]}"}
+            result = json.loads(found.read_text())
+        pairs = result["done"]
+        cut: dict[str, list[tuple[float, int]]] = {}
+        for part, changes in parts.items():
+            cut[part], pairs = pairs[: len(changes)], pairs[len(changes) :]
+        return {"parts": cut, **{key: result[key] for key in ("load", "rows", "memory_mb", "version")}}
+
+    return subject
+
+
+def interpreter() -> str | None:
+    """One that has Pathway: that of its environment, or this one."""
+    for python in (os.environ.get("PATHWAY_PYTHON"), str(ROOT / ".venv-pathway" / "bin" / "python"), sys.executable):
+        if python and Path(python).exists():
+            check = subprocess.run([python, "-c", "import pathway.internals, psutil"], capture_output=True)
+            if check.returncode == 0:
+                return python
+    return None
+
+
+KINDS = {
+    "rows of depends deleted": ("there", 0),
+    "inserted again": ("there", 1),
+    "new rows inserted": ("new", 0),
+    "the row with a section's maximum deleted": ("maxima", 0),
+}
+# pg_ivm was measured once, on another day, and is not part of this run.
+QUOTED = "For comparison, not measured here: PostgreSQL's pg_ivm took 0.86 ms (22 ms where the maximum goes) in an earlier measurement."
+
+
+def times(result: Mapping[str, Any], kind: str) -> Times:
+    part, start = KINDS[kind]
+    return Times([seconds for seconds, _ in result["parts"][part][start::2]])
+
+
+def table(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    lines = [*TIMES]
+    for kind, (part, _) in KINDS.items():
+        if part in ours["parts"]:
+            lines.append(f"| {kind}: viewkeeper | {times(ours, kind).cells()} |")
+            if "parts" in theirs:
+                lines.append(f"| {kind}: Pathway | {times(theirs, kind).cells()} |")
+    return lines
+
+
+def together(result: Mapping[str, Any]) -> Times:
+    """All that is counted, but for the rows with a maximum."""
+    return Times([s for kind, (part, _) in KINDS.items() if part != "maxima" for s in times(result, kind).seconds])
+
+
+def loading(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    if "unavailable" in theirs:
+        return f"**Pathway was not measured**: {theirs['unavailable']}."
+    agree("rows", ours["rows"], theirs["rows"])
+    for part, done in theirs["parts"].items():
+        agree(f"changes ({part})", [changed for _, changed in ours["parts"][part]], [changed for _, changed in done])
+    return (
+        f"Pathway {theirs['version']} took {theirs['load']:.0f} s for the first load and {theirs['memory_mb']:,} MB in the end, "
+        f"viewkeeper {ours['load']:.0f} s for the load. Pathway's changes are in memory, ours are durable. Both changed the same numbers of rows."
+    )
+
+
+def text(results: Mapping[str, Any]) -> list[str]:
+    closure, their_closure = results["viewkeeper closure"], results["pathway closure"]
+    totals, their_totals = results["viewkeeper totals"], results["pathway totals"]
+    lines = [
+        "The same one-row changes of `depends`, one after the other. Pathway's time is from sending a row until the view's output has it.",
+        "",
+        "The closure:",
+        "",
+        *table(closure, their_closure),
+        "",
+        loading(closure, their_closure),
+        "",
+        "Section → count, sum and maximum of the installed size over `depends` ⋈ `package` ⋈ `package`:",
+        "",
+        *table(totals, their_totals),
+        "",
+        loading(totals, their_totals),
+        "",
+        QUOTED,
+    ]
+    wanted = []
+    if "parts" in their_closure:
+        mine, other = together(closure), together(their_closure)
+        wanted += [
+            Goal("closure, median: faster than Pathway", other.median / mine.median, "at least", 3),
+            Goal("closure, p99: faster than Pathway", other.p99 / mine.p99, "at least", 3),
+        ]
+    if "parts" in their_totals:
+        mine, other = together(totals), together(their_totals)
+        maxima = "the row with a section's maximum deleted"
+        ratio = times(their_totals, maxima).median / times(totals, maxima).median
+        wanted += [
+            Goal("join and aggregates, median: faster than Pathway", other.median / mine.median, "at least", 1),
+            Goal("the maximum deleted, median: faster than Pathway", ratio, "at least", 1),
+        ]
+    return [*lines, "", *goals(*wanted)] if wanted else lines
+
+
+SECTION = Section(
+    "Against Pathway",
+    {f"{name} {view}": subject(view) for view in ("closure", "totals")
+     for name, subject in (("viewkeeper", viewkeeper), ("pathway", pathway))},
+    text,
+)  # fmt: skip
