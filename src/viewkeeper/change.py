@@ -25,7 +25,7 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
-from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.ast import Column, Program, Relation
 from viewkeeper.program.plan import Base, Plan, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
@@ -82,6 +82,7 @@ class Change(State):
         self._snapshots: set[str] = set()
         self._maintainer: Maintainer | None = None
         self._were: dict[str, int] = {}
+        self._columns_before: dict[str, tuple[Column, ...]] = {}
         # Relations of the plan that have turned out to be too large for the catalog, and all above them.
         self.too_large: set[str] = set()
         self.firsts: set[str] = set()
@@ -287,15 +288,19 @@ class Change(State):
         self.changes[relation.name] = first_of(self, relation, rows)
         self.update(relation.name, rows=rows, snapshot=self.commit if relation.name in self._snapshots else None)
 
-    def told(self, relation: Relation, came: Sequence[StoredRow], went: Sequence[StoredRow]) -> None:
-        self.log.add(self.commit, relation, came, went)
-        self.changes[relation.name] = Changed.of(relation, came, went)
+    def told(
+        self, relation: Relation, came: Sequence[StoredRow], went: Sequence[StoredRow], before: Relation | None = None
+    ) -> None:
+        """Logs a change; ``before``: the relation that what went was in, where it had other columns."""
+        self.log.add(self.commit, relation, came, went, before)
+        self.changes[relation.name] = Changed.of(relation, came, went, before)
 
     # ---- definitions
 
     def adopt(self, program: Program, choice: Choice) -> None:
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
         before, held = self.program, dict(self.kept)
+        self._columns_before = {relation.name: relation.columns for relation in before.relations}
         old = plan_of(before, cold_relations(before, self.kept))
         self.program, self._maintainer = program, None
         for relation in program.relations:
@@ -421,9 +426,13 @@ class Change(State):
             if not (name in was and held[name].rows) and rows > FIRST_ROWS:
                 self._told_first(relation, rows)
                 continue
-            old = set(self._was(name)) if name in was else set()
-            now = set(self.maintainer.rows(name))
-            if old != now:
+            old, now = set(self._was(name)) if name in was else set(), set(self.maintainer.rows(name))
+            if name in was and self._columns_before[name] != relation.columns:
+                # Rows of two shapes have nothing in common: all go, and all come.
+                before = replace(relation, columns=self._columns_before[name], key=())
+                self.told(relation, list(now), list(old), before)
+                self.update(name, rows=rows)
+            elif old != now:
                 self.told(relation, list(now - old), list(old - now))
                 self.update(name, rows=rows)
 

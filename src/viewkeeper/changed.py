@@ -25,10 +25,12 @@ class Changed:
     inserted_rows: int
     deleted_rows: int
     read: Callable[[], tuple[Rows, Rows]] = field(repr=False, compare=False)
+    before: Relation | None = None
+    """The relation as it was declared before, if this commit has changed its columns."""
 
     @classmethod
-    def of(cls, relation: Relation, came: Rows, went: Rows) -> Changed:
-        return cls(relation, len(came), len(went), lambda: (came, went))
+    def of(cls, relation: Relation, came: Rows, went: Rows, before: Relation | None = None) -> Changed:
+        return cls(relation, len(came), len(went), lambda: (came, went), before)
 
     @cached_property
     def stored(self) -> tuple[list[StoredRow], list[StoredRow]]:
@@ -39,24 +41,25 @@ class Changed:
     @property
     def inserted(self) -> pa.Table:
         """The rows that came, ordered."""
-        return self._table(self.stored[0])
+        return _table(self.stored[0], self.relation)
 
     @property
     def deleted(self) -> pa.Table:
         """The rows that went, ordered."""
-        return self._table(self.stored[1])
-
-    def _table(self, rows: Rows) -> pa.Table:
-        from viewkeeper.program.arrow import batch_of_rows, to_real
-
-        return to_real([batch_of_rows(rows, self.relation)], self.relation)
+        return _table(self.stored[1], self.before or self.relation)
 
     def values(self) -> Iterator[tuple[str, tuple[Value, ...]]]:
         """Rows that went ("delete") and then those that came ("insert"), as Python values."""
-        types = self.relation.types
-        for operation, rows in (("delete", self.stored[1]), ("insert", self.stored[0])):
+        came, went = self.stored
+        for operation, rows, relation in (("delete", went, self.before or self.relation), ("insert", came, self.relation)):
             for row in rows:
-                yield operation, tuple(restore(value, type_) for value, type_ in zip(row, types, strict=False))
+                yield operation, tuple(restore(value, type_) for value, type_ in zip(row, relation.types, strict=False))
+
+
+def _table(rows: Rows, relation: Relation) -> pa.Table:
+    from viewkeeper.program.arrow import batch_of_rows, to_real
+
+    return to_real([batch_of_rows(rows, relation)], relation)
 
 
 def order(row: StoredRow) -> tuple[Any, ...]:

@@ -66,13 +66,22 @@ class History:
             if entry.form == "first":  # before it there was nothing
                 entries, current = entries[:place], False
                 break
-        came, went = net(log.rows(entry.commit, name) for entry in entries)
+        # Of the commit that ended it only what went is of this relation.
+        changes = (log.rows(entry.commit, name) for entry in entries)
+        ended = bool(entries) and entries[-1].commit == until
+        came, went = net(([] if ended and i == len(entries) - 1 else a, b) for i, (a, b) in enumerate(changes))
         return current, came, went
 
     def _end(self, name: str) -> int | None:
         """The commit that dropped the relation after this one, or made another one of it."""
-        later = [d for d in self.state.catalog.definitions() if d.commit > self.commit]
-        return next((d.commit for d in later if d.kind == "drop" and d.name == name), None)
+        relation = self.program.relation(name)
+        for definition in self.state.catalog.definitions():
+            if definition.commit <= self.commit or definition.kind == "define":
+                continue
+            program = self.definitions.program_at(self.state.catalog, definition.commit)
+            if name not in program.by_name or program.relation(name).columns != relation.columns:
+                return definition.commit
+        return None
 
 
 def rows_as_of(directory: Path, relation: Relation, commit: int) -> list[StoredRow]:
@@ -100,5 +109,7 @@ def changes_of(state: State, definitions: Definitions, commit: int) -> dict[str,
             rows = History(state, definitions, commit).rows(relation)
             found[entry.relation] = Changed.of(relation, rows, [])
         else:
-            found[entry.relation] = Changed.of(relation, *log.rows(commit, entry.relation))
+            old = programs[1].relation(entry.relation) if entry.relation in programs[1].by_name else relation
+            before = old if old.columns != relation.columns else None
+            found[entry.relation] = Changed.of(relation, *log.rows(commit, entry.relation), before)
     return found

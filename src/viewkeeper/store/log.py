@@ -62,8 +62,9 @@ class Log:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog, self.directory = catalog, catalog.directory / DIRECTORY
 
-    def add(self, commit: int, relation: Relation, came: Rows, went: Rows) -> None:
-        if len(came) + len(went) <= PACKED_ROWS:
+    def add(self, commit: int, relation: Relation, came: Rows, went: Rows, before: Relation | None = None) -> None:
+        """``before``: the relation that what went was in, where it had other columns; a file could not hold both."""
+        if len(came) + len(went) <= PACKED_ROWS or before is not None:
             self.catalog.add_change(commit, relation.name, len(came), len(went), "rows", pack(came, went))
             return
         path = self._file(commit, relation.name)
