@@ -48,6 +48,13 @@ def evaluate_text(text: str | Program, facts: Rows, make_engine: MakeEngine) -> 
         runner.close()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on Spark go to one process, so that they share a session, whatever is done in the others."""
+    for item in items:
+        if "spark_session" in getattr(item, "fixturenames", ()) or "spark" in item.name:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture
 def embedded() -> MakeEngine:
     """Makes private embedded engines."""

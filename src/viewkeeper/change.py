@@ -493,7 +493,7 @@ class Change(State):
         engine = engines.pop() if len(engines) == 1 else choice.engine
         detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
-        rows = {name: self.kept[name].rows for name in [*self._defined, *self.changes] if name in self.kept}
+        rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=dict(self.changes), views=views)
 

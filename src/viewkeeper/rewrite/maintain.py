@@ -1,4 +1,4 @@
-"""Core programs → plans: what a change of each relation does to the views that read it (docs/decisions/0007-maintenance.md).
+"""Core programs → plans: what a change of each relation does to the views that read it (docs/decisions/0009-maintenance.md).
 
 Counting. A rule reads r (or relations that change together) at some positions. With r changed from old to new and everything else as it is, its derivations change by
 
