@@ -113,6 +113,16 @@ def test_every_strategy_and_hand_over(shop: Warehouse) -> None:
     check(shop, before, shop.commit({"sale": rows[:2]}, engine="embedded"))
 
 
+def test_many_rows_go_through_files(shop: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("spark._BY_FILE", "keep.on_spark._SORTED"):
+        monkeypatch.setattr(f"viewkeeper.engines.{name}", 1)
+    shop.define(CLOSURE)
+    before = check(shop, content(shop), shop.load("edge", pairs("ab bc ca cd"), engine="spark"))
+    shop.checkpoint("reach")
+    before = check(shop, before, shop.commit({"edge": pairs("de")}, {"edge": pairs("bc")}, engine="spark"))
+    check(shop, before, shop.commit({"edge": pairs("bc")}, {"edge": pairs("cd ab")}, engine="embedded"))
+
+
 def test_ranks_of_a_cycle_are_good_for_either_engine(shop: Warehouse) -> None:
     """Rows that only prove each other must go, whoever gave them their ranks."""
     shop.define(CLOSURE)
