@@ -11,7 +11,7 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -167,8 +167,7 @@ class Warehouse:
         options = Options(delimiter, header)
         with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
-            sized = sum(len(given) for given in sources.values() if isinstance(given, Sized) and not isinstance(given, str))
-            choice = self._choose(engine, change, sources.values(), rows=sized)
+            choice = self._choose(engine, change, sources.values())
             readings = {name: Reading(name, found) for name in sources}
             inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:

@@ -237,14 +237,15 @@ def commit(
     \b
     Each line is an operation, in the order in which they are made:
       {"relation": "depends", "op": "insert", "row": ["bash", "libfoo"]}
-      {"relation": "depends", "op": "delete", "row": {"package": "bash", "dependency": "libc5"}}
-      {"relation": "package", "op": "upsert", "row": ["bash", "5.2", "shells", 7164]}
+      {"relation": "depends", "op": "delete", "row": ["bash", "libc5"]}
+      {"relation": "package", "op": "upsert", "row": ["bash", "5.2", 7164]}
 
     An upsert takes the place of the row with the same key. The file may be gzipped (.gz). All operations are made or,
     if one does not fit, none. Inserting what is there and deleting what is not change nothing.
 
+    \b
     With --json the changes of base relations and views are printed, in order:
-    {"commit": 7, "relation": "based_on", "op": "insert", "row": ["bash", "libfoo"]}
+      {"commit": 7, "relation": "based_on", "op": "insert", "row": ["bash", "x"]}
 
     \b
     Examples:

@@ -165,7 +165,7 @@ class SparkEngine:
             table = self._guarded(relation.name, frame.toArrow)
             return iter(table.rename_columns(schema.names).cast(schema).to_batches(max_chunksize=50_000))
         path = self._new_file()
-        self._guarded(relation.name, lambda: frame.write.option("compression", "lz4").parquet(str(path)))
+        self._guarded(relation.name, lambda: frame.write.option("compression", "zstd").parquet(str(path)))
         return self._batches(path, schema)
 
     def _batches(self, path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
