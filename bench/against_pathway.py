@@ -72,16 +72,14 @@ def pathway(view: str) -> Callable[[Run], dict[str, Any]]:
     def subject(run: Run) -> dict[str, Any]:
         python = interpreter()
         if python is None:
-            return {
-                "unavailable": "it is not installed here (the package index was out of reach, or had nothing for this machine)"
-            }
+            return {"unavailable": "it is not installed here (`make bench` tries to, in `.venv-pathway`)"}
         parts = changes_of(view)
         with tempfile.TemporaryDirectory() as directory:
             given, found = Path(directory) / "stream.json", Path(directory) / "found.json"
             flat = [change for changes in parts.values() for change in changes]
             rows = run.earlier[f"viewkeeper {view}"]["rows"]
             given.write_text(json.dumps({"files": files_of(view), "rows": rows, "changes": flat}))
-            command = [python, str(ROOT / "bench" / "pathway_stream.py"), view, str(given), str(found)]
+            command = [python, "-P", str(ROOT / "bench" / "pathway_stream.py"), view, str(given), str(found)]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
             except subprocess.TimeoutExpired:
