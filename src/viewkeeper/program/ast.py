@@ -249,6 +249,16 @@ def subterms(term: Term) -> Iterator[Term]:
             yield from subterms(target)
 
 
+def relation_read(literal: Literal) -> str:
+    """The relation of an atom or a negation, "" of another literal."""
+    match literal:
+        case Atom():
+            return literal.relation
+        case Negation():
+            return literal.atom.relation
+    return ""
+
+
 def literal_terms(literal: Literal) -> tuple[Term, ...]:
     """The terms directly in a literal."""
     match literal:

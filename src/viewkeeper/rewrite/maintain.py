@@ -30,6 +30,7 @@ from viewkeeper.program.ast import (
     Term,
     Variable,
     Wildcard,
+    relation_read,
 )
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.plan import (
@@ -132,7 +133,7 @@ def _changes(rules: Sequence[Rule], together: Together) -> Rules:
 
 def _groups_read(rules: Sequence[Rule], together: Together) -> list[tuple[str, ...]]:
     """The relations that change together, of those that the rules read."""
-    return sorted({together[_read(literal)] for rule in rules for literal in rule.body if _read(literal)})
+    return sorted({together[relation_read(literal)] for rule in rules for literal in rule.body if relation_read(literal)})
 
 
 def _changed(rule: Rule, group: tuple[str, ...]) -> Iterator[Rule]:
@@ -144,7 +145,7 @@ def _changed(rule: Rule, group: tuple[str, ...]) -> Iterator[Rule]:
         for number, position in enumerate(chosen):
             literal, sign, unused = rule.body[position], Variable(f"$s{number}"), Wildcard()
             both = (unused, sign) if negative and not number else (sign, unused)
-            changed.append(Atom(f"{_read(literal)}$change", (*_arguments(literal), *both)))
+            changed.append(Atom(f"{relation_read(literal)}$change", (*_arguments(literal), *both)))
             signs.append(sign)
         product: Term = signs[0]
         for factor in signs[1:]:
@@ -153,22 +154,13 @@ def _changed(rule: Rule, group: tuple[str, ...]) -> Iterator[Rule]:
 
 
 def _choices(body: Sequence[Literal], group: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
-    positions = [i for i, literal in enumerate(body) if _read(literal) in group]
+    positions = [i for i, literal in enumerate(body) if relation_read(literal) in group]
     for size in range(1, len(positions) + 1):
         yield from combinations(positions, size)
 
 
 def _others(body: Sequence[Literal], chosen: tuple[int, ...]) -> Iterator[Literal]:
     return (literal for i, literal in enumerate(body) if i not in chosen)
-
-
-def _read(literal: Literal) -> str:
-    match literal:
-        case Atom():
-            return literal.relation
-        case Negation():
-            return literal.atom.relation
-    return ""
 
 
 def _arguments(literal: Literal) -> tuple[Term, ...]:
@@ -183,7 +175,9 @@ def _recursive(relations: tuple[Relation, ...], rules: Sequence[Rule], together:
     members = {relation.name for relation in relations}
     ranked = {name: tuple(_ranked(r, members) for r in rules if r.head.relation == name) for name in members}
     deltas = {
-        name: tuple((r, i) for r in found for i, literal in enumerate(r.body) if _read(literal) in _all(members, "ranked"))
+        name: tuple(
+            (r, i) for r in found for i, literal in enumerate(r.body) if relation_read(literal) in _all(members, "ranked")
+        )
         for name, found in ranked.items()
     }
     if any(column.type.nullable for relation in relations for column in relation.columns):
@@ -218,7 +212,7 @@ def _hits(rule: Rule, group: tuple[str, ...], members: set[str]) -> Iterator[Rul
 
 
 def _change(literal: Literal, went: bool) -> Atom:
-    return Atom(f"{_read(literal)}$change", (*_arguments(literal), Constant(-1 if went else 1, NUMBER), Wildcard()))
+    return Atom(f"{relation_read(literal)}$change", (*_arguments(literal), Constant(-1 if went else 1, NUMBER), Wildcard()))
 
 
 def _lost(rule: Rule, members: set[str]) -> Iterator[Rule]:
@@ -246,7 +240,7 @@ def _found(rule: Rule, group: tuple[str, ...], members: set[str]) -> Iterator[Ru
     """Rows that have a derivation from rows that came (or from the absence of rows that went)."""
     ranked = _ranked(rule, members)
     for i, literal in enumerate(ranked.body):
-        if _read(literal) in group:
+        if relation_read(literal) in group:
             changed = _change(literal, went=isinstance(literal, Negation))
             yield replace(ranked, body=(changed, *_others(ranked.body, (i,))))
 

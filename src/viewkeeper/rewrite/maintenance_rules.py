@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from viewkeeper.program.ast import Atom, Literal, Negation, Program, Relation, Rule, Variable
+from viewkeeper.program.ast import Atom, Literal, Negation, Program, Relation, Rule, Variable, relation_read
 
 _SUFFIXES = ("del", "ins", "new", "red", "plus", "minus")
 
@@ -26,15 +26,19 @@ _SUFFIXES = ("del", "ins", "new", "red", "plus", "minus")
 def maintenance_rules(core: Program, members: Sequence[str]) -> Program:
     """The maintenance rules of the relations of one recursion; base relations are what it reads, and r_del and r_ins of those."""
     rules = [rule for rule in core.rules if rule.head.relation in members]
-    below = list(dict.fromkeys(_read(x) for rule in rules for x in rule.body if _read(x) and _read(x) not in members))
+    below = list(
+        dict.fromkeys(
+            relation_read(x) for rule in rules for x in rule.body if relation_read(x) and relation_read(x) not in members
+        )
+    )
     found: list[Rule] = []
     for rule in rules:
         head = core.relation(rule.head.relation)
-        changed = [(i, literal) for i, literal in enumerate(rule.body) if _read(literal)]
+        changed = [(i, literal) for i, literal in enumerate(rule.body) if relation_read(literal)]
         found += [_rule(head, "del", rule, _breaks(rule.body, i)) for i, _ in changed]
         found.append(Rule(_atom(head, "new"), (_atom(head), Negation(_atom(head, "del")))))
         for name in below:
-            if any(_read(x) == name for x in rule.body):
+            if any(relation_read(x) == name for x in rule.body):
                 base = core.relation(name)
                 found.append(Rule(_atom(base, "new"), (_atom(base), Negation(_atom(base, "del")))))
         found.append(_rule(head, "red", rule, (Atom(f"{head.name}_del", rule.head.arguments), *map(_new, rule.body))))
@@ -42,7 +46,7 @@ def maintenance_rules(core: Program, members: Sequence[str]) -> Program:
         found += [_rule(head, "ins", rule, _makes(rule.body, i)) for i, _ in changed]
         found.append(Rule(_atom(head, "new"), (_atom(head, "ins"),)))
         for name in below:
-            if any(_read(x) == name for x in rule.body):
+            if any(relation_read(x) == name for x in rule.body):
                 base = core.relation(name)
                 found.append(Rule(_atom(base, "new"), (_atom(base, "ins"),)))
         found.append(Rule(_atom(head, "plus"), (_atom(head, "ins"), Negation(_atom(head)))))
@@ -92,15 +96,6 @@ def _new(literal: Literal) -> Literal:
         case Negation():
             return replace(literal, atom=replace(literal.atom, relation=f"{literal.atom.relation}_new"))
     return literal
-
-
-def _read(literal: Literal) -> str:
-    match literal:
-        case Atom():
-            return literal.relation
-        case Negation():
-            return literal.atom.relation
-    return ""
 
 
 def _atom(relation: Relation, suffix: str = "") -> Atom:

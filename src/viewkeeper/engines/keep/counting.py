@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from viewkeeper.engines.keep.keeper import Signs, Stored
-from viewkeeper.engines.keep.tables import Select, Tables
+from viewkeeper.engines.keep.keeper import Gains, Signs, Stored
+from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.plan import COUNT, SIGN, Counted, Group
 
 
@@ -15,7 +15,7 @@ class CountingKeeper:
         self.touched = 0
         self.stored = Stored(tables, step.relation, COUNT)
         self.gain = tables.temporary(tables.declare(step.relation, "gain"))
-        self._selects: dict[Group, list[Select]] = {}
+        self.gains = Gains(tables, step.changes)
 
     def create(self) -> None:
         self.stored.create()
@@ -24,13 +24,7 @@ class CountingKeeper:
         self.stored.empty()
 
     def prepare(self) -> None:
-        for group in self.step.changes:
-            self._of(group)
-
-    def _of(self, group: Group) -> list[Select]:
-        if group not in self._selects:
-            self._selects[group] = [self.tables.select(rule) for rule in self.step.changes[group]]
-        return self._selects[group]
+        self.gains.prepare()
 
     def fill(self) -> None:
         stored, name = self.stored, self.step.relation.name
@@ -43,7 +37,7 @@ class CountingKeeper:
 
     def notice(self, group: Group, signs: Signs) -> None:
         self.tables.used(self.gain)
-        for select in self._of(group):
+        for select in self.gains.of(group):
             sql = f"INSERT INTO {self.gain} {select.sql}"
             self.touched += self.tables.run(sql, select.parameters, self.step.relation.name).rowcount
 

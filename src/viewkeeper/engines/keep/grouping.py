@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from viewkeeper.engines.embedded import column_definition
-from viewkeeper.engines.keep.keeper import Signs, Stored
-from viewkeeper.engines.keep.tables import Select, Tables
+from viewkeeper.engines.keep.keeper import Gains, Signs, Stored
+from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.sqlite_dialect import fit_digits
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
@@ -71,7 +71,7 @@ class TotalKeeper(_GroupKeeper):
         self.gain = tables.temporary(step.gains)
         self.state = f"main.{tables.dialect.identifier(tables.dialect.state(step.relation.name))}"
         self.target = None if step.aggregate.target is None else step.gains.columns[-2]
-        self._selects: dict[Group, list[Select]] = {}
+        self.gains = Gains(tables, step.changes)
 
     # What is summed up for a group: name → expression over gains ($t is the target, $n how often it comes)
 
@@ -114,13 +114,7 @@ class TotalKeeper(_GroupKeeper):
         self.tables.run(f"DELETE FROM {self.state}")
 
     def prepare(self) -> None:
-        for group in self.step.changes:
-            self._of(group)
-
-    def _of(self, group: Group) -> list[Select]:
-        if group not in self._selects:
-            self._selects[group] = [self.tables.select(rule) for rule in self.step.changes[group]]
-        return self._selects[group]
+        self.gains.prepare()
 
     def _folded(self, source: str) -> str:
         """Gains added up by group; without columns to group by there is one group, also of nothing."""
@@ -160,7 +154,7 @@ class TotalKeeper(_GroupKeeper):
 
     def notice(self, group: Group, signs: Signs) -> None:
         self.tables.used(self.gain)
-        for select in self._of(group):
+        for select in self.gains.of(group):
             sql = f"INSERT INTO {self.gain} {select.sql}"
             self.touched += self.tables.run(sql, select.parameters, self.relation.name).rowcount
 

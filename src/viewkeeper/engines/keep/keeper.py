@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import identity
-from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.keep.tables import Select, Tables
 from viewkeeper.program.ast import Column, Relation
-from viewkeeper.program.plan import SIGN, Group, shown_columns
+from viewkeeper.program.plan import SIGN, Group, Rules, shown_columns
 from viewkeeper.program.types import NUMBER
 
 WANTED = "$wanted"
@@ -105,6 +105,23 @@ class Stored:
             f"DELETE FROM {self.table} WHERE rowid IN (SELECT h.rowid FROM {self.change} AS c CROSS JOIN {self.table} AS h"
             f' WHERE c."{SIGN}" = -1 AND {self.same("h", "c")})'
         )
+
+
+class Gains:
+    """The rules that tell what a view gains from a change of what it reads, as statements."""
+
+    def __init__(self, tables: Tables, changes: Rules) -> None:
+        self._tables, self._changes = tables, changes
+        self._selects: dict[Group, list[Select]] = {}
+
+    def prepare(self) -> None:
+        for group in self._changes:
+            self.of(group)
+
+    def of(self, group: Group) -> list[Select]:
+        if group not in self._selects:
+            self._selects[group] = [self._tables.select(rule) for rule in self._changes[group]]
+        return self._selects[group]
 
 
 class BaseKeeper:

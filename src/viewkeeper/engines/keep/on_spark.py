@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.keep.counting import CountingKeeper
@@ -23,7 +23,7 @@ from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, r
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.spark import Sized, SparkEngine, changed_frame, column_names, without
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
-from viewkeeper.program.ast import Atom, Column, Literal, Negation, Program, Relation, Rule
+from viewkeeper.program.ast import Atom, Column, Literal, Negation, Program, Relation, Rule, relation_read
 from viewkeeper.program.plan import COUNT, OPPOSITE, RANK, RANK_STEP, SIGN, Group, beside
 from viewkeeper.program.types import NUMBER, Kind
 
@@ -130,7 +130,7 @@ class SparkWorker:
 
     def _bind(self, rules: Iterable[Rule]) -> None:
         """Makes known to SQL what rules read, as it is at this moment."""
-        for name in {_read(literal) for rule in rules for literal in rule.body} - {""}:
+        for name in {relation_read(literal) for rule in rules for literal in rule.body} - {""}:
             if name.endswith("$change"):
                 of = name.removesuffix("$change")
                 self._put(beside(self._core.relation(of), "change"), self._signed(of))
@@ -219,7 +219,7 @@ class SparkWorker:
     def _fill_recursion(self, keeper: RecursionKeeper | RenewingKeeper) -> None:
         members = {relation.name: relation for relation in keeper.relations}
         rules = [rule for rule in self._core.rules if rule.head.relation in members]
-        self._bind([replace(rule, body=tuple(x for x in rule.body if _read(x) not in members)) for rule in rules])
+        self._bind([replace(rule, body=tuple(x for x in rule.body if relation_read(x) not in members)) for rule in rules])
         for relation in members.values():
             self._put(relation, self.engine.frame(relation, ()))
         traces = self.engine.trace(members)
@@ -236,7 +236,7 @@ class SparkWorker:
                 self._insert(table, _with(relation, RANK), reduce(lambda a, b: a.unionAll(b), ranked), rows)
 
     def _program(self, rules: Sequence[Rule], members: Mapping[str, Relation]) -> Program:
-        read = {_read(x) for rule in rules for x in rule.body} - {""} - members.keys()
+        read = {relation_read(x) for rule in rules for x in rule.body} - {""} - members.keys()
         relations = (*(self._core.relation(name) for name in sorted(read)), *members.values())
         return Program(types=self._core.types, relations=relations, rules=tuple(rules))
 
@@ -323,7 +323,7 @@ class SparkWorker:
     def _maintenance(self, members: list[str]) -> tuple[Program, list[str]]:
         """The maintenance rules with names that no program has, and what they read; for that what is new is known."""
         rules = [rule for rule in self._core.rules if rule.head.relation in members]
-        below = sorted({_read(x) for rule in rules for x in rule.body} - {"", *members})
+        below = sorted({relation_read(x) for rule in rules for x in rule.body} - {"", *members})
         relations = tuple(_old(self._core.relation(name)) for name in (*below, *members))
         renamed = Program(types=self._core.types, relations=relations, rules=tuple(map(_of_old, rules)))
         program = self._rules(renamed, [f"{name}{_OLD}" for name in members])
@@ -428,12 +428,3 @@ def _renamed_literal(literal: Literal) -> Literal:
         case Negation():
             return replace(literal, atom=_renamed(literal.atom))
     return literal
-
-
-def _read(literal: Any) -> str:
-    match literal:
-        case Atom():
-            return literal.relation
-        case Negation():
-            return literal.atom.relation
-    return ""
