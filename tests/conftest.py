@@ -48,6 +48,7 @@ def evaluate_text(text: str | Program, facts: Rows, make_engine: MakeEngine) -> 
         runner.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests on Spark go to one process, so that they share a session, whatever is done in the others."""
     for item in items:
