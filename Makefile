@@ -24,7 +24,7 @@ demo: $(READY) ## Show the Python standard library as a software catalogue, and 
 	@$(BIN)/python examples/debian/demo.py
 
 test: $(READY) lint types ## Lint, check types and run all tests
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -q -n 2
 
 lint: $(READY) ## Check style and formatting
 	@$(BIN)/ruff check src tests examples bench

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.engines import engine, subject  # noqa: F401  fixtures
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.evaluator import evaluate
@@ -48,12 +50,16 @@ def evaluate_text(text: str | Program, facts: Rows, make_engine: MakeEngine) -> 
         runner.close()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on Spark go to one process, so that they share a session, whatever is done in the others."""
-    for item in items:
-        if "spark_session" in getattr(item, "fixturenames", ()) or "spark" in item.name:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+class SparkInOneProcess(LoadScopeScheduling):
+    """Tests on Spark go to one process, where they share a session; each of the others goes to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        on_spark = "spark" in nodeid or nodeid.startswith(("tests/test_bulk.py", "tests/test_warehouse.py"))
+        return "spark" if on_spark else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkInOneProcess:
+    return SparkInOneProcess(config, log)
 
 
 @pytest.fixture
