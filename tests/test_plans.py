@@ -31,7 +31,7 @@ SCANS: dict[str, tuple[str, ...]] = {
     # Every row meets every other one.
     "aggregate_assignments": ("out_group4$gain ← r",),
     "aggregate_correlated": ("shifted_sum1$gain ← r", "shifted_sum1$gain ← shifted_for1"),
-    "aggregate_own_variables": ("out$gain ← r",),
+    "aggregate_own_variables": ("out$gain ← out_max1",),
     "classic_graph_colouring": ("missing$gain ← colouring", "missing$gain ← edge"),
     "classic_reach_avoiding": ("dominates$gain ← node",),
     "classic_statistics": ("stat_mean1$gain ← sample", "stat_mean1$gain ← stat_for1"),

@@ -427,7 +427,7 @@ class Change(State):
                 self._told_first(relation, rows)
                 continue
             old, now = set(self._was(name)) if name in was else set(), set(self.maintainer.rows(name))
-            if name in was and self._columns_before[name] != relation.columns:
+            if name in was and [c.type for c in self._columns_before[name]] != list(relation.types):
                 # Rows of two shapes have nothing in common: all go, and all come.
                 before = replace(relation, columns=self._columns_before[name], key=())
                 self.told(relation, list(now), list(old), before)

@@ -79,7 +79,7 @@ class History:
             if definition.commit <= self.commit or definition.kind == "define":
                 continue
             program = self.definitions.program_at(self.state.catalog, definition.commit)
-            if name not in program.by_name or program.relation(name).columns != relation.columns:
+            if name not in program.by_name or program.relation(name).types != relation.types:
                 return definition.commit
         return None
 
@@ -110,6 +110,6 @@ def changes_of(state: State, definitions: Definitions, commit: int) -> dict[str,
             found[entry.relation] = Changed.of(relation, rows, [])
         else:
             old = programs[1].relation(entry.relation) if entry.relation in programs[1].by_name else relation
-            before = old if old.columns != relation.columns else None
+            before = old if old.types != relation.types else None
             found[entry.relation] = Changed.of(relation, *log.rows(commit, entry.relation), before)
     return found
