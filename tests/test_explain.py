@@ -99,3 +99,16 @@ def test_commits_that_there_are_not(shop: Warehouse) -> None:
         with pytest.raises(vk.ViewkeeperError, match=r"^error\[UNKNOWN_COMMIT\]"):
             shop.query("edge(x, y)", as_of=number)
     assert shop.changes(0) == {}
+
+
+def test_strict_refuses_to_compute_anew(tmp_path: Path) -> None:
+    text = ".decl e(x: number?, y: number?) .decl r(x: number?, y: number?) r(x, y) :- e(x, y). r(x, z) :- r(x, y), e(y, z)."
+    with vk.open(tmp_path / "w", create=True) as shop:
+        shop.define(text)
+        shop.commit({"e": [(1, 2)]}, strict=True)
+        with pytest.raises(vk.StoreError) as told:
+            shop.commit({"e": [(2, None)]}, strict=True)
+        assert told.value.code == "STRICT"
+        assert list(shop.query("r(x, y)")) == [(1, 2)]
+        assert shop.commit({"e": [(2, None)]}).views["r"].strategy == "recomputation"
+        assert len(shop.query("r(x, y)")) == 3

@@ -26,7 +26,7 @@ from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, s
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation
-from viewkeeper.program.plan import Base, Plan, Step
+from viewkeeper.program.plan import Base, Plan, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
 from viewkeeper.sources import Options, read_source
@@ -258,6 +258,12 @@ class Change(State):
         self.views.clear()
 
         def settled(step: Step, seconds: float, engine: str, touched: int) -> None:
+            if (
+                isinstance(step, Recomputed)
+                and self.strict
+                and any(self.kept[r.name].rows for r in step.relations if r.name in self.kept)
+            ):
+                raise StoreError(problem("STRICT", views=", ".join(r.name for r in step.relations), why=step.why))
             if not isinstance(step, Base):
                 for relation in step.relations:
                     computed = relation.name in self.maintainer.fresh or renewing
