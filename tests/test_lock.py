@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -48,12 +49,13 @@ def contents(path: Path) -> tuple[list[tuple[int]], list[tuple[int]]]:
         return list(shop.query("a(x)")), list(shop.query("b(x)"))
 
 
-def test_a_second_writer_is_told_who_holds_the_warehouse(path: Path) -> None:
+def test_a_second_writer_is_told_who_holds_the_warehouse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/loader", "-v", "a"])  # the child has it, too
     with holding(loading(path)) as pid:
         with vk.open(path) as shop, pytest.raises(vk.StoreError) as told:
             shop.load("a", [2])
         assert told.value.code == "LOCKED"
-        assert re.search(rf"by process {pid} \(.+\) since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", str(told.value))
+        assert re.search(rf"by process {pid} \(loader -v a\) since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", str(told.value))
         done = viewkeeper("load", path, "a", os.devnull)
         assert (done.code, done.error, f"process {pid}" in done.err) == (1, "LOCKED", True)
         for command in (["drop", path, "b"], ["define", path, "-"]):

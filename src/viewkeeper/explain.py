@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, strategy
-from viewkeeper.program.ast import Program, Rule
+from viewkeeper.engines.names import sql_name
+from viewkeeper.program.ast import Program
 from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step
 from viewkeeper.program.printing import print_rule
 from viewkeeper.program.strata import reach
@@ -76,14 +77,9 @@ def _maintenance(plan: Plan, step: Step) -> Iterator[str]:
             names = [relation.name for relation in step.relations]
             yield from (print_rule(rule) for rule in maintenance_rules(plan.core, names).rules)
         case Counted() | Grouped():
-            yield from (_plain(rule) for rules in step.changes.values() for rule in rules)
+            yield from (print_rule(rule) for rules in step.changes.values() for rule in rules)
         case Extreme():
             yield print_rule(step.rule)
-
-
-def _plain(rule: Rule) -> str:
-    """A rule of a plan; names with a $ stay as they are."""
-    return print_rule(rule)
 
 
 def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -96,7 +92,7 @@ def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]
         indexes: dict[str, list[str]] = {}
         for step in plan.steps:
             for relation in step.relations:
-                indexes[relation.name] = _indexes(engine.connection, maintainer.table_name(relation.name))
+                indexes[relation.name] = _indexes(engine.connection, sql_name(relation.name))
         return maintainer.statements(), indexes
     finally:
         engine.close()

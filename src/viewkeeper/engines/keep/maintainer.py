@@ -13,7 +13,6 @@ from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.engines.names import sql_name
 from viewkeeper.program.plan import SIGN, Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step
 from viewkeeper.program.strata import reach
 
@@ -224,9 +223,6 @@ class Maintainer:
             self.tables.run(f'SELECT {stored.columns} FROM {stored.change} WHERE "{SIGN}" = {sign}').fetchall()
             for sign in (1, -1)
         )
-
-    def table_name(self, relation: str) -> str:
-        return sql_name(relation)
 
     def statements(self) -> dict[str, list[str]]:
         """All statements that maintaining takes, once prepared, by relation."""
