@@ -41,6 +41,7 @@ from tests.streams import (
 
 import viewkeeper as vk
 from viewkeeper.changed import Changed
+from viewkeeper.engines.keep import changes as keep_changes
 from viewkeeper.errors import EvaluationError, ViewkeeperError
 from viewkeeper.outcomes import Commit
 from viewkeeper.program.arrow import rows_of_batch
@@ -59,6 +60,7 @@ class Wrong(Exception):
 def play(made: Stream, path: Path) -> Player:
     """Plays the stream in a new directory, and looks back in the end."""
     player = Player(path, made.program, names_in(made))
+    usual, keep_changes.FEW = keep_changes.FEW, made.few
     try:
         player.define(Define(made.program.text))
         if not player.now:
@@ -68,6 +70,7 @@ def play(made: Stream, path: Path) -> Player:
         player.look_back()
     finally:
         player.close()
+        keep_changes.FEW = usual
     return player
 
 

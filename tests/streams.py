@@ -60,8 +60,11 @@ Step = Transaction | Define | Drop
 
 @dataclass(frozen=True)
 class Stream:
+    """``few``: as many changed rows are brought in one by one, more are brought in together."""
+
     program: Generated
     steps: tuple[Step, ...]
+    few: int
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ class _Maker:
             made.append(self.transaction())
         if definitions:
             made = self.with_definitions(made)
-        return Stream(self.program, tuple(made))
+        return Stream(self.program, tuple(made), few=self.random.choice((0, 1, 4, 32)))
 
     def first(self) -> Transaction:
         """What a random program comes with, or a handful of rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from tests.oracle import read_facts
 
 import viewkeeper as vk
-from viewkeeper.engines.keep import maintainer, recursion
+from viewkeeper.engines.keep import changes, maintainer, recursion
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.names import sql_name
 from viewkeeper.program.ast import Program
@@ -55,20 +55,22 @@ class Recorder:
     """The statements of one connection that change views, with their values."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.found: dict[str, Mapping[str, Any]] = {}
+        self.found: dict[str, tuple[Any, str | None]] = {}
         self.connection: sqlite3.Connection | None = None
         self.paused = True
-        run = Tables.run
-
-        def recorded(tables: Tables, sql: str, parameters: Mapping[str, Any] | None = None, relation: str | None = None) -> Any:
-            if not self.paused:
-                self.connection = tables.engine.connection
-                self.found.setdefault(sql, parameters or {})
-            return run(tables, sql, parameters, relation)
-
-        monkeypatch.setattr(Tables, "run", recorded)
+        for name in ("run", "fetch"):
+            monkeypatch.setattr(Tables, name, self.recording(getattr(Tables, name)))
         for module in (maintainer, recursion):
             monkeypatch.setattr(module, "renew", self.unrecorded(module.renew))
+
+    def recording(self, run: Any) -> Any:
+        def call(tables: Tables, sql: str, parameters: Any = (), relation: str | None = None) -> Any:
+            if not self.paused:
+                self.connection = tables.engine.connection
+                self.found.setdefault(sql, (parameters, relation))
+            return run(tables, sql, parameters, relation)
+
+        return call
 
     def unrecorded(self, renew: Any) -> Any:
         """What is computed anew reads everything."""
@@ -83,7 +85,7 @@ class Recorder:
     def scans(self, single: set[str]) -> Iterator[str]:
         """What is written, and the stored table that is read from end to end for it; those of at most one row do not count."""
         assert self.connection is not None
-        for sql, parameters in self.found.items():
+        for sql, (parameters, relation) in self.found.items():
             if sql.partition(" ")[0] not in ("SELECT", "INSERT", "UPDATE", "DELETE"):
                 continue
             aliases = set(re.findall(r" AS (\w+)", sql))
@@ -95,7 +97,8 @@ class Recorder:
                 # The first row of an index is found without reading the others.
                 if table is not None and table not in single and not (" in order of " in detail and "LIMIT 1" in sql):
                     written = re.search(r'(?:INTO|UPDATE|FROM) (?:temp|main)\."([^"]*)"', sql)
-                    yield f"{written and written[1]} ← {table}"
+                    # A query alone is one for a changed row, which finds what a view gains.
+                    yield f"{written[1] if written and not sql.startswith('SELECT') else f'{relation}$gain'} ← {table}"
 
 
 def single_rows(program: Program) -> set[str]:
@@ -129,8 +132,11 @@ def shop_rows(shop: Warehouse, name: str) -> list[tuple[Any, ...]]:
     return list(shop.query(f"{name}({columns})"))
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: folder.name)
-def test_stored_relations_are_searched(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_relations_are_searched(folder: Path, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether changed rows are brought in together or one by one."""
+    monkeypatch.setattr(changes, "FEW", few)
     recorder = Recorder(monkeypatch)
     with vk.open(tmp_path / "shop", create=True) as shop:
         changed(folder, shop, recorder)

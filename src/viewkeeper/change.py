@@ -169,16 +169,12 @@ class Change(State):
                 pending[name] = _Pending(operation.relation, known)
             pending[name].take(operation)
         for name, wanted in pending.items():
-            came = [row for row, present in wanted.rows.items() if present]
-            went = [row for row, present in wanted.rows.items() if not present]
             if self.is_cold(name):
+                came = [row for row, present in wanted.rows.items() if present]
+                went = [row for row, present in wanted.rows.items() if not present]
                 self.cold.want(wanted.relation, came, went)
                 continue
-            base = self.maintainer.base(name)
-            for rows, present in ((came, True), (went, False)):
-                if rows:
-                    base.want(rows, present)
-            signs = base.net()
+            signs = self.maintainer.base(name).net_of(wanted.rows)
             if signs:
                 self.signs[name] = signs
 

@@ -277,9 +277,23 @@ class EmbeddedEngine:
         # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".
         return 0
 
-    def run(self, sql: str, parameters: Mapping[str, Any], relation: str | None = None) -> sqlite3.Cursor:
+    def run(self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = (), relation: str | None = None) -> sqlite3.Cursor:
         """Executes a statement; what fails in it is told as a failure of the relation."""
-        return self._guard(lambda: self.connection.execute(sql, parameters), relation)
+        self._failure = None
+        try:
+            return self.connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            raise self._meaning(error, relation) from None
+
+    def fetch(
+        self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = (), relation: str | None = None
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a query; what fails in any of them is told as a failure of the relation."""
+        self._failure = None
+        try:
+            return self.connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._meaning(error, relation) from None
 
     def _execute(self, sql: str) -> sqlite3.Cursor:
         return self._guard(lambda: self.connection.execute(sql))
@@ -290,14 +304,17 @@ class EmbeddedEngine:
         try:
             return action()
         except sqlite3.Error as error:
-            failure = self._failure
-            if isinstance(failure, Failure):
-                raise evaluation_error(failure, relation) from None
-            if failure is not None or str(error) == "interrupted":
-                raise (failure or KeyboardInterrupt()) from None
-            if "integer overflow" in str(error):
-                raise evaluation_error(Failure("OVERFLOW"), relation) from None
-            raise
+            raise self._meaning(error, relation) from None
+
+    def _meaning(self, error: sqlite3.Error, relation: str | None) -> BaseException:
+        failure = self._failure
+        if isinstance(failure, Failure):
+            return evaluation_error(failure, relation)
+        if failure is not None or str(error) == "interrupted":
+            return failure or KeyboardInterrupt()
+        if "integer overflow" in str(error):
+            return evaluation_error(Failure("OVERFLOW"), relation)
+        return error
 
 
 def _float_mean(values: list[float]) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from viewkeeper.engines.keep.keeper import Gains, Signs, Stored
+from viewkeeper.engines.keep.changes import Gains, Row
+from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.plan import COUNT, SIGN, Counted, Group
 
@@ -14,8 +15,8 @@ class CountingKeeper:
         self.relations, self.tables, self.step = step.relations, tables, step
         self.touched = 0
         self.stored = Stored(tables, step.relation, COUNT)
-        self.gain = tables.temporary(tables.declare(step.relation, "gain"))
-        self.gains = Gains(tables, step.changes)
+        self.gains = Gains(tables, step.relation, tables.declare(step.relation, "gain"), step.changes)
+        self.gain = self.gains.table
 
     def create(self) -> None:
         self.stored.create()
@@ -32,14 +33,14 @@ class CountingKeeper:
         for rule in self.step.rules:
             select = self.tables.select(rule)
             counted = f"SELECT {places}, count(*) FROM ({select.sql}) WHERE TRUE GROUP BY {places}"
-            sql = f'INSERT INTO {stored.table} {counted} ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'
-            self.tables.run(sql, select.parameters, name)
+            self.tables.run(f"INSERT INTO {stored.table} {counted}{_ADD}", select.parameters, name)
 
     def notice(self, group: Group, signs: Signs) -> None:
-        self.tables.used(self.gain)
-        for select in self.gains.of(group):
-            sql = f"INSERT INTO {self.gain} {select.sql}"
-            self.touched += self.tables.run(sql, select.parameters, self.step.relation.name).rowcount
+        self.touched += self.gains.collect(group)
+
+    def forget(self) -> None:
+        self.gains.forget()
+        self.stored.changes.forget()
 
     @cached_property
     def _net(self) -> str:
@@ -55,10 +56,32 @@ class CountingKeeper:
         )
 
     def settle(self) -> None:
-        changed = self.stored.note(self._changes)
+        few = self.gains.few()
+        if few is not None:
+            self.stored.changes.add([change for row, gained in few for change in self._settle_row(row, gained)])
+            return
+        changed = self.stored.changes.note(self._changes)
         self.tables.run(
-            f'INSERT INTO {self.stored.table} ({self.stored.columns}, "{COUNT}") SELECT * FROM ({self._net}) WHERE TRUE'
-            f' ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'
+            f'INSERT INTO {self.stored.table} ({self.stored.columns}, "{COUNT}") SELECT * FROM ({self._net}) WHERE TRUE{_ADD}'
         )
         if changed:
             self.stored.remove()
+
+    @cached_property
+    def _of_row(self) -> tuple[str, str]:
+        """A row gains derivations, and goes."""
+        places = ", ".join("?" * (len(self.tables.columns(self.step.relation)) + 1))
+        insert = f'INSERT INTO {self.stored.table} VALUES ({places}){_ADD} RETURNING "{COUNT}", rowid'
+        return insert, f"DELETE FROM {self.stored.table} WHERE rowid = ?"
+
+    def _settle_row(self, row: Row, gained: int) -> list[tuple[Row, int]]:
+        add, delete = self._of_row
+        [[number, rowid]] = self.tables.fetch(add, (*row, gained))
+        if number == 0:
+            self.tables.run(delete, (rowid,))
+            return [(row, -1)]
+        # Nobody had any before.
+        return [(row, 1)] if number == gained else []
+
+
+_ADD = f' ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'

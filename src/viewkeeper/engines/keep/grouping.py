@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from viewkeeper.engines.embedded import column_definition
-from viewkeeper.engines.keep.keeper import Gains, Signs, Stored
+from viewkeeper.engines.keep.changes import Gains, Row
+from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.sqlite_dialect import fit_digits
 from viewkeeper.program.ast import Column, Relation
@@ -50,16 +52,42 @@ class _GroupKeeper:
         old, result = self.stored.table, self.tables.name(self.relation.columns[-1].name)
         group = "".join(f"t.{self.tables.name(c.name)}, " for c in self.groups)
         fresh = f'SELECT t.*, {value} AS "$v" FROM {self.groups_touched} AS t{source}'
-        changed = self.stored.note(
+        changed = self.stored.changes.note(
             f"SELECT {group}h.{result}, -1 FROM ({fresh}) AS t CROSS JOIN {old} AS h ON {self.same('h', 't')}"
             f' WHERE h.{result} IS NOT t."$v"'
         )
-        changed += self.stored.note(
+        changed += self.stored.changes.note(
             f'SELECT {group}t."$v", 1 FROM ({fresh}) AS t LEFT JOIN {old} AS h ON {self.same("h", "t")}'
             f' WHERE t."$v" IS NOT NULL AND h.{result} IS NOT t."$v"'
         )
         if changed:
             self.stored.apply()
+
+    @cached_property
+    def _of_group(self) -> tuple[str, str, str, str]:
+        """The row of a group: what it is, and a new one, another value, none."""
+        table, result = self.stored.table, self.tables.name(self.relation.columns[-1].name)
+        places = ", ".join("?" * len(self.relation.columns))
+        return (
+            f"SELECT rowid, {result} FROM {table} WHERE {self.tables.given(self.groups)}",
+            f"INSERT INTO {table} VALUES ({places})",
+            f"UPDATE {table} SET {result} = ? WHERE rowid = ?",
+            f"DELETE FROM {table} WHERE rowid = ?",
+        )
+
+    def tell_group(self, group: Row, value: Any) -> None:
+        """Notes what changes in one group, and brings it in. A group without columns is ()."""
+        find, insert, update, delete = self._of_group
+        [(rowid, old)] = self.tables.fetch(find, group) or [(None, None)]
+        if old == value:
+            return
+        if value is None:
+            self.tables.run(delete, (rowid,))
+        elif rowid is None:
+            self.tables.run(insert, (*group, value))
+        else:
+            self.tables.run(update, (value, rowid))
+        self.stored.changes.add([((*group, v), sign) for v, sign in ((old, -1), (value, 1)) if v is not None])
 
 
 class TotalKeeper(_GroupKeeper):
@@ -68,10 +96,10 @@ class TotalKeeper(_GroupKeeper):
     def __init__(self, tables: Tables, step: Grouped) -> None:
         super().__init__(tables, step.relation)
         self.step = step
-        self.gain = tables.temporary(step.gains)
         self.state = f"main.{tables.dialect.identifier(tables.dialect.state(step.relation.name))}"
         self.target = None if step.aggregate.target is None else step.gains.columns[-2]
-        self.gains = Gains(tables, step.changes)
+        self.gains = Gains(tables, step.relation, step.gains, step.changes)
+        self.gain = self.gains.table
 
     # What is summed up for a group: name → expression over gains ($t is the target, $n how often it comes)
 
@@ -153,23 +181,31 @@ class TotalKeeper(_GroupKeeper):
         )
 
     def notice(self, group: Group, signs: Signs) -> None:
-        self.tables.used(self.gain)
-        for select in self.gains.of(group):
-            sql = f"INSERT INTO {self.gain} {select.sql}"
-            self.touched += self.tables.run(sql, select.parameters, self.relation.name).rowcount
+        self.touched += self.gains.collect(group)
 
-    def settle(self) -> None:
-        chosen = ", ".join(self.names()) if self.groups else "1"
-        self.touch(f"SELECT {chosen} FROM {self.gain} WHERE TRUE")
+    def forget(self) -> None:
+        self.gains.forget()
+        self.stored.changes.forget()
+
+    @cached_property
+    def _added(self) -> str:
         added = ", ".join(
             f'"{name}" = vk_exact_add("{name}", excluded."{name}")'
             if name == EXACT
             else f'"{name}" = "{name}" + excluded."{name}"'
             for name in self.sums
         )
+        return f" WHERE TRUE ON CONFLICT DO UPDATE SET {added}"
+
+    def settle(self) -> None:
+        few = self.gains.few()
+        if few is not None:
+            self._settle_rows(few)
+            return
+        chosen = ", ".join(self.names()) if self.groups else "1"
+        self.touch(f"SELECT {chosen} FROM {self.gain} WHERE TRUE")
         self.tables.run(
-            f"INSERT INTO {self.state} SELECT * FROM ({self._folded(self._gains(self.gain))}) WHERE TRUE"
-            f" ON CONFLICT DO UPDATE SET {added}",
+            f"INSERT INTO {self.state} SELECT * FROM ({self._folded(self._gains(self.gain))}){self._added}",
             relation=self.relation.name,
         )
         if self.groups:
@@ -181,6 +217,30 @@ class TotalKeeper(_GroupKeeper):
             f'CASE WHEN s."$n" IS NOT NULL THEN {self.value("s")} END', f" LEFT JOIN {self.state} AS s ON {self.same('s', 't')}"
         )
 
+    @cached_property
+    def _of_state(self) -> tuple[str, str, str]:
+        """A group's totals: something added, the value they give, none."""
+        names = [*(self.names() if self.groups else []), *([f'"{self.target.name}"'] if self.target else []), f'"{COUNT}"']
+        one = f"(SELECT {', '.join(f'? AS {name}' for name in names)})"
+        value = f'CASE WHEN s."$n" <> 0 THEN {self.value("s")} END' if self.groups else self.value("s")
+        return (
+            f"INSERT INTO {self.state} SELECT * FROM ({self._folded(self._gains(one))}){self._added}",
+            f'SELECT s.rowid, s."$n", {value} FROM {self.state} AS s WHERE {self.tables.given(self.groups)}',
+            f"DELETE FROM {self.state} WHERE rowid = ?",
+        )
+
+    def _settle_rows(self, gains: list[tuple[Row, int]]) -> None:
+        add, find, delete = self._of_state
+        width, name = len(self.groups), self.relation.name
+        for row, gained in gains:
+            self.tables.run(add, (*row, gained), name)
+        for group in dict.fromkeys(row[:width] for row, _ in gains):
+            self.touched += 1
+            [(rowid, number, value)] = self.tables.fetch(find, group, name)
+            if number == 0 and self.groups:
+                self.tables.run(delete, (rowid,))
+            self.tell_group(group, value)
+
 
 class ExtremeKeeper(_GroupKeeper):
     """min and max: the first or last value of the group in an index."""
@@ -189,6 +249,8 @@ class ExtremeKeeper(_GroupKeeper):
         super().__init__(tables, step.relation)
         self.step = step
         self.source = tables.relations[step.source]
+        self._groups: dict[Row, None] = {}
+        self._in_table = False
 
     def prepare(self) -> None:
         self.tables.ordered_index(self.source, (*self.step.groups, self.step.target))
@@ -208,16 +270,38 @@ class ExtremeKeeper(_GroupKeeper):
         )
 
     def notice(self, group: Group, signs: Signs) -> None:
+        changes = self.tables.changes[self.step.source]
+        if changes.few and not self._in_table:
+            self._groups |= dict.fromkeys(tuple(row[i] for i in self.step.groups) for row, _ in changes.rows())
+            self.tables.noted(self)
+            return
+        self._in_table = True
         chosen = ", ".join(self._names("c")) or "1"
-        self.touch(f"SELECT DISTINCT {chosen} FROM {self.tables.table(f'{self.step.source}$change')} AS c WHERE TRUE")
+        self.touch(f"SELECT DISTINCT {chosen} FROM {changes.in_table()} AS c WHERE TRUE")
+
+    def forget(self) -> None:
+        self._groups, self._in_table = {}, False
+        self.stored.changes.forget()
+
+    def _first(self, given: list[str]) -> str:
+        """The least or greatest value of a group whose columns are equal to these."""
+        target = f"r.{self.tables.name(self.source.columns[self.step.target].name)}"
+        where = "".join(f"{a} IS {b} AND " for a, b in zip(self._names("r"), given, strict=False))
+        direction = "ASC" if self.step.operation == "min" else "DESC"
+        return (
+            f"SELECT {target} FROM {self.tables.table(self.source)} AS r WHERE {where}{target} IS NOT NULL"
+            f" ORDER BY {target} {direction} LIMIT 1"
+        )
+
+    @cached_property
+    def _first_of_one(self) -> str:
+        return self._first(["?"] * len(self.groups))
 
     def settle(self) -> None:
-        target = f"r.{self.tables.name(self.source.columns[self.step.target].name)}"
-        pairs = zip(self._names("r"), self.names("t"), strict=False)
-        where = "".join(f"{a} IS {b} AND " for a, b in pairs)
-        direction = "ASC" if self.step.operation == "min" else "DESC"
-        first = (
-            f"(SELECT {target} FROM {self.tables.table(self.source)} AS r WHERE {where}{target} IS NOT NULL"
-            f" ORDER BY {target} {direction} LIMIT 1)"
-        )
-        self.tell(first, "")
+        if self._in_table:
+            self.tell(f"({self._first(self.names('t'))})", "")
+            return
+        for group in self._groups:
+            self.touched += 1
+            found = self.tables.fetch(self._first_of_one, group)
+            self.tell_group(group, found[0][0] if found else None)

@@ -1,15 +1,15 @@
-"""What all keepers have in common: a stored relation, the table of its changes, and how these are brought in."""
+"""What all keepers have in common: a stored relation, its changes, and how these are brought in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
-from viewkeeper.engines.embedded import identity
-from viewkeeper.engines.keep.tables import Select, Tables
+from viewkeeper.engines.keep.changes import Changes, Row, is_few
+from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Column, Relation
-from viewkeeper.program.plan import SIGN, Group, Rules, shown_columns
+from viewkeeper.program.plan import SIGN, Group, shown_columns
 from viewkeeper.program.types import NUMBER
 
 WANTED = "$wanted"
@@ -47,20 +47,24 @@ class Keeper(Protocol):
         """Removes all rows."""
 
     def notice(self, group: Group, signs: Signs) -> None:
-        """Relations that are read have changed, and the changes are in their tables."""
+        """Relations that are read have changed, and their changes are noted."""
 
     def settle(self) -> None:
-        """All that is read is as it will be: brings in what follows from it, and tells it in the tables of changes."""
+        """All that is read is as it will be: brings in what follows from it, and notes it as changes."""
+
+    def forget(self) -> None:
+        """What was noticed or noted since the change began to be brought in was taken back."""
 
 
 class Stored:
-    """One stored relation with the table of its changes."""
+    """One stored relation and its changes."""
 
     def __init__(self, tables: Tables, relation: Relation, *more: str) -> None:
         self.tables, self.relation, self.more = tables, relation, more
         self.table = tables.table(relation)
         self.columns = ", ".join(tables.columns(relation))
-        self.change = tables.temporary(tables.declare(relation, "change"))
+        self.changes = tables.changes[relation.name] = Changes(tables, relation)
+        self.change = self.changes.table
         self.of, self.same = cache(self._of), cache(self._same)
 
     def create(self) -> None:
@@ -75,22 +79,12 @@ class Stored:
     def _same(self, left: str, right: str) -> str:
         return self.tables.same(left, right, shown_columns(self.relation))
 
-    def signs(self) -> frozenset[int]:
-        rows = self.tables.run(f'SELECT DISTINCT "{SIGN}" FROM {self.change}').fetchall()
-        return frozenset(sign for [sign] in rows)
-
-    def note(self, select: str, parameters: Mapping[str, Any] | None = None) -> int:
-        """Adds the rows of a query, with the sign at the end, to the changes; returns how many."""
-        self.tables.used(self.change)
-        sql = f'INSERT INTO {self.change} ({self.columns}, "{SIGN}") {select}'
-        return self.tables.run(sql, parameters, self.relation.name).rowcount
-
     def is_empty(self) -> bool:
-        return not self.tables.run(f"SELECT 1 FROM {self.table} LIMIT 1").fetchall()
+        return not self.tables.fetch(f"SELECT 1 FROM {self.table} LIMIT 1")
 
     def all_came(self) -> None:
         """Notes every row as one that came."""
-        self.note(f"SELECT {self.columns}, 1 FROM {self.table}")
+        self.changes.note(f"SELECT {self.columns}, 1 FROM {self.table}")
 
     def apply(self) -> None:
         """Brings in the changes, where nothing but the rows themselves is stored."""
@@ -107,32 +101,20 @@ class Stored:
         )
 
 
-class Gains:
-    """The rules that tell what a view gains from a change of what it reads, as statements."""
-
-    def __init__(self, tables: Tables, changes: Rules) -> None:
-        self._tables, self._changes = tables, changes
-        self._selects: dict[Group, list[Select]] = {}
-
-    def prepare(self) -> None:
-        for group in self._changes:
-            self.of(group)
-
-    def of(self, group: Group) -> list[Select]:
-        if group not in self._selects:
-            self._selects[group] = [self._tables.select(rule) for rule in self._changes[group]]
-        return self._selects[group]
-
-
 class BaseKeeper:
-    """A relation that is changed from outside: its table of changes is filled before the work starts."""
+    """A relation that is changed from outside: its changes are noted before the work starts."""
 
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations: tuple[Relation, ...] = (relation,)
         self.touched = 0
-        self.stored = Stored(tables, relation)
+        self.stored = stored = Stored(tables, relation)
         columns = (*tables.relations[f"{relation.name}$change"].columns[:-2], Column(WANTED, NUMBER))
         self.wanted = tables.temporary(Relation(f"{relation.name}$wanted", columns), unique=True)
+        places = ", ".join("?" * len(shown_columns(relation)))
+        same = tables.given(shown_columns(relation))
+        self._there = f"SELECT 1 FROM {stored.table} WHERE {same}"
+        self._delete = f"DELETE FROM {stored.table} WHERE {same}"
+        self._insert = f"INSERT INTO {stored.table} ({stored.columns}) VALUES ({places})"
 
     def create(self) -> None:
         self.stored.create()
@@ -150,34 +132,54 @@ class BaseKeeper:
         raise AssertionError("reads nothing")
 
     def settle(self) -> None:
-        self.stored.apply()
+        changes = self.stored.changes
+        if not changes.few:
+            changes.in_table()
+            self.stored.apply()
+            return
+        for sql, wanted in ((self._delete, -1), (self._insert, 1)):
+            for row, sign in changes.rows():
+                if sign == wanted:
+                    self.stored.tables.run(sql, row)
 
-    def want(self, rows: Iterable[tuple[Any, ...]], present: bool) -> None:
+    def forget(self) -> None:
+        self.stored.changes.rolled_back()
+
+    def want(self, rows: Iterable[Row], present: bool) -> None:
         """Rows that shall be there afterwards, or shall not. What is wanted first of a row counts."""
         self.stored.tables.used(self.wanted)
-        places = ", ".join("?" * len(self.stored.tables.columns(self.relations[0])))
+        places = ", ".join("?" * len(shown_columns(self.relations[0])))
         sql = f"INSERT INTO {self.wanted} VALUES ({places}, {int(present)}) ON CONFLICT DO NOTHING"
-        self.stored.tables.engine.connection.executemany(sql, rows)
+        self.stored.tables.run_many(sql, rows)
 
     def net(self) -> frozenset[int]:
         """Notes what must change so that what is wanted holds; returns whether rows come, go, or both."""
         stored = self.stored
         there = f"EXISTS (SELECT 1 FROM {stored.table} AS h WHERE {stored.same('h', 'w')})"
-        signs = [
-            sign
-            for sign, condition in ((1, f'w."{WANTED}" = 1 AND NOT {there}'), (-1, f'w."{WANTED}" = 0 AND {there}'))
-            if stored.note(f"SELECT {stored.of('w')}, {sign} FROM {self.wanted} AS w WHERE {condition}")
-        ]
-        return frozenset(signs)
+        for sign, condition in ((1, f'w."{WANTED}" = 1 AND NOT {there}'), (-1, f'w."{WANTED}" = 0 AND {there}')):
+            stored.changes.note(f"SELECT {stored.of('w')}, {sign} FROM {self.wanted} AS w WHERE {condition}")
+        return stored.changes.signs()
+
+    def net_of(self, wanted: Mapping[Row, bool]) -> frozenset[int]:
+        """The same of rows that are known to be different: whether each shall be there."""
+        if not is_few(len(wanted)):
+            for present in (True, False):
+                self.want([row for row, wish in wanted.items() if wish is present], present)
+            return self.net()
+        tables, changes = self.stored.tables, self.stored.changes
+        there = ((row, wish, bool(tables.fetch(self._there, row))) for row, wish in wanted.items())
+        changes.add([(row, 1 if wish else -1) for row, wish, found in there if found is not wish])
+        return changes.signs()
 
     def came(self) -> int:
         """How many rows are noted as coming."""
-        [[rows]] = self.stored.tables.run(f'SELECT count(*) FROM {self.stored.change} WHERE "{SIGN}" = 1')
+        [[rows]] = self.stored.tables.run(f'SELECT count(*) FROM {self.stored.changes.in_table()} WHERE "{SIGN}" = 1')
         return int(rows)
 
-    def broken_keys(self, limit: int) -> list[tuple[Any, ...]]:
+    def broken_keys(self, limit: int) -> list[Row]:
         """Rows with a key that another row has, too, as far as one of them shall come; rows of one key together."""
         stored, relation = self.stored, self.relations[0]
+        stored.changes.in_table()
         tables, types = stored.tables, {c.name: c for c in relation.columns}
         key = [types[name] for name in relation.key]
         stays = (
@@ -193,15 +195,11 @@ class BaseKeeper:
             f' UNION SELECT {stored.of("h")} FROM {stored.change} AS c CROSS JOIN {stays} AND c."{SIGN}" = 1'
         )
         order = ", ".join(tables.name(name) for name in relation.key)
-        return tables.run(f"SELECT * FROM ({rows}) ORDER BY {order} LIMIT {limit}").fetchall()
+        return tables.fetch(f"SELECT * FROM ({rows}) ORDER BY {order} LIMIT {limit}")
 
-    def rows_with_key(self, key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def rows_with_key(self, key: Row) -> list[Row]:
         """The rows that have a key; there is at most one."""
         stored, relation = self.stored, self.relations[0]
-        types = {c.name: c.type for c in relation.columns}
-        same = " AND ".join(
-            f"{identity(stored.tables.name(name), types[name])} = {identity(f':k{i}', types[name])}"
-            for i, name in enumerate(relation.key)
-        )
-        sql = f"SELECT {stored.columns} FROM {stored.table} WHERE {same}"
-        return stored.tables.run(sql, {f"k{i}": value for i, value in enumerate(key)}).fetchall()
+        columns = {c.name: c for c in relation.columns}
+        same = stored.tables.given([columns[name] for name in relation.key])
+        return stored.tables.fetch(f"SELECT {stored.columns} FROM {stored.table} WHERE {same}", key)

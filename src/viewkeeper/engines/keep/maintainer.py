@@ -13,7 +13,7 @@ from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.plan import SIGN, Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.program.plan import Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step
 from viewkeeper.program.strata import reach
 
 Settled = Callable[[Step, float, str, int], None]
@@ -171,7 +171,7 @@ class Maintainer:
                     self._elsewhere.add(number)
                 else:
                     keeper.settle()
-                signs |= {name: found for name in own if (found := self._stored[name].signs())}
+                signs |= {name: found for name in own if (found := self._stored[name].changes.signs())}
             else:
                 continue
             by = worker.name if number in self._elsewhere else _ITSELF.name
@@ -218,11 +218,8 @@ class Maintainer:
 
     def changes(self, relation: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The rows that came and those that went."""
-        stored = self._stored[relation]
-        return tuple(  # type: ignore[return-value]
-            self.tables.run(f'SELECT {stored.columns} FROM {stored.change} WHERE "{SIGN}" = {sign}').fetchall()
-            for sign in (1, -1)
-        )
+        rows = self._stored[relation].changes.rows()
+        return [row for row, sign in rows if sign == 1], [row for row, sign in rows if sign == -1]
 
     def statements(self) -> dict[str, list[str]]:
         """All statements that maintaining takes, once prepared, by relation."""
@@ -240,14 +237,12 @@ class Maintainer:
         """Forgets the changes; call it before the next ones are noted."""
         self.tables.clear()
         self.fresh = set()
-        self._forget()
 
     def _forget(self) -> None:
         """What was begun and taken back leaves no trace."""
         self._detailed.clear()
         for keeper in self.keepers:
-            if isinstance(keeper, RecursionKeeper):
-                keeper.forget()
+            keeper.forget()
 
 
 def _stored(keeper: Keeper) -> list[Stored]:

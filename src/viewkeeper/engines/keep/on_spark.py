@@ -124,7 +124,7 @@ class SparkWorker:
 
     def _noted(self, relation: Relation, sign: int) -> Sized:
         columns = ", ".join(self.tables.columns(relation))
-        sql = f'SELECT {columns} FROM {self.tables.table(f"{relation.name}$change")} WHERE "{SIGN}" = {sign}'
+        sql = f'SELECT {columns} FROM {self.tables.changes[relation.name].in_table()} WHERE "{SIGN}" = {sign}'
         cursor = self.tables.run(sql)
         return self.engine.frame(relation, (batch_of_rows(b, relation) for b in iter(lambda: cursor.fetchmany(_BATCH), [])))
 
@@ -294,7 +294,7 @@ class SparkWorker:
         columns = column_names(gains)
         derived = reduce(lambda a, b: a.unionAll(b), found)
         net = _grouped(derived, columns[:-1], {COUNT: f"sum(`{COUNT}`)"}).where(f"`{COUNT}` <> 0")
-        self.tables.used(keeper.gain)
+        keeper.gains.use_table()
         named = replace(gains, name=keeper.relations[0].name)  # what fails is told as a failure of the view
         self._insert(keeper.gain, named, net, 0)
 
@@ -338,11 +338,11 @@ class SparkWorker:
         member, columns = keeper.members[relation.name], column_names(relation)
         came, went, hit = (self.engine.rows_of(f"{relation.name}{_OLD}_{what}") for what in ("plus", "minus", "del"))
         self._changed[relation.name] = came, went
-        self.tables.used(member.change)
         for rows, sign in ((came, 1), (went, -1)):
             if rows[1]:
                 signed = Relation(relation.name, (*_shown(relation), Column(SIGN, NUMBER)))
                 self._insert(member.change, signed, rows[0].selectExpr("*", f"{sign}L AS `{SIGN}`"), rows[1], (SIGN,))
+                member.changes.put(rows[1])
         if went[1]:
             member.remove()
         if not rounds or not came[1] + hit[1]:

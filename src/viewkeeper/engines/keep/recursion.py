@@ -52,6 +52,10 @@ class _Fixpoint:
         for member in self.members.values():
             member.empty()
 
+    def forget(self) -> None:
+        for member in self.members.values():
+            member.changes.forget()
+
     def fill(self) -> None:
         self.start()
         for name, member in self.members.items():
@@ -125,7 +129,7 @@ def renew(tables: Tables, keeper: Any, stored: Iterable[Stored], fill: Callable[
     for one in held:
         old = tables.table(f"{one.relation.name}$old")
         for left, right, sign in ((old, one.table, -1), (one.table, old, 1)):
-            one.note(
+            one.changes.note(
                 f"SELECT {one.of('a')}, {sign} FROM {left} AS a WHERE NOT EXISTS (SELECT 1 FROM {right} AS b WHERE {one.same('b', 'a')})"
             )
 
@@ -233,10 +237,13 @@ class RecursionKeeper(_Fixpoint):
     # ---- a change
 
     def forget(self) -> None:
+        super().forget()
         self._noticed.clear()
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
+        for changed in group:
+            self.tables.changes[changed].in_table()
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
@@ -296,12 +303,12 @@ class RecursionKeeper(_Fixpoint):
         self.repeat()
         for name, member in self.members.items():
             absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
-            member.note(
+            member.changes.note(
                 f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}", {"low": starts[name]}
             )
             if member.any_gone:
                 present = f"EXISTS (SELECT 1 FROM {member.table} AS h WHERE {member.same('h', 'g')})"
-                member.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")
+                member.changes.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")
             member.any_gone = False
 
 

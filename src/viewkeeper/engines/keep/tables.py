@@ -1,7 +1,8 @@
 """The tables of a plan in SQLite, and its rules as statements.
 
 Stored relations are in the main database: the columns of the relation, and behind them what its keeper needs ($n, $rank).
-Relations beside them (``program.plan``) are temporary tables, or the stored one seen with all its columns.
+Relations beside them (``program.plan``) are temporary tables, or the stored one seen with all its columns. One changed row of r is r$row0,
+and r$row1 where a rule reads two; its values are parameters.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine, column_definition, identity
 from viewkeeper.engines.names import sql_name
@@ -20,6 +21,11 @@ from viewkeeper.engines.sqlite_dialect import SqliteDialect
 from viewkeeper.program.ast import Column, Relation, Rule
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.plan import ID, OPPOSITE, PRESENT, RANK, SIGN, Plan, beside
+
+if TYPE_CHECKING:
+    from viewkeeper.engines.keep.changes import Changes
+
+Parameters = Mapping[str, Any] | Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -49,17 +55,25 @@ class PlanDialect(SqliteDialect):
         return f"$state of {sql_name(relation)}"
 
     def source(self, relation: Relation, reading: Reading, alias: str) -> tuple[str, list[str]]:
-        return ("", []) if relation.name.endswith("$asked") else super().source(relation, reading, alias)
+        what = relation.name.partition("$")[2]
+        return ("", []) if what == "asked" or what.startswith("row") else super().source(relation, reading, alias)
 
     def column(self, alias: str, relation: Relation, position: int) -> str:
         name = relation.columns[position].name
-        if name == ID and relation.name.endswith("$ranked"):
+        what = relation.name.partition("$")[2]
+        if what.startswith("row"):
+            return f":{what}_{position}"
+        if name == ID and what == "ranked":
             return f"{alias}.rowid"
-        if name == RANK and relation.name.endswith("$asked"):
+        if name == RANK and what == "asked":
             return ":level"  # all rows asked about have the same rank
         if name == PRESENT:
             return f"{alias}.present"
         return super().column(alias, relation, position)
+
+
+class Forgetful(Protocol):
+    def forget(self) -> None: ...
 
 
 @dataclass
@@ -74,7 +88,9 @@ class Tables:
         self.relations: dict[str, Relation] = dict(self.plan.core.by_name)
         self.compiler = Compiler(self.relations, Hierarchy.of(self.plan.core.types), self.dialect)
         self.prepared: dict[str, list[str]] = {}
+        self.changes: dict[str, Changes] = {}
         self._dirty: set[str] = set()
+        self._noted: set[Forgetful] = set()
 
     # ---- names
 
@@ -92,6 +108,10 @@ class Tables:
         """The condition that two rows agree in these columns; NULL equals NULL."""
         pairs = [(f"{left}.{self.name(c.name)}", f"{right}.{self.name(c.name)}", c.type) for c in columns]
         return " AND ".join(f"{identity(a, t)} = {identity(b, t)}" for a, b, t in pairs) or "TRUE"
+
+    def given(self, columns: Sequence[Column]) -> str:
+        """The condition that a row has the values of the statement's parameters in these columns; NULL equals NULL."""
+        return " AND ".join(f"{identity(self.name(c.name), c.type)} = {identity('?', c.type)}" for c in columns) or "TRUE"
 
     def identities(self, columns: Sequence[Column]) -> list[str]:
         return [identity(self.name(c.name), c.type) for c in columns]
@@ -128,18 +148,35 @@ class Tables:
         """These temporary tables have rows, to be cleared when the change is done."""
         self._dirty.update(tables)
 
+    def noted(self, what: Forgetful) -> None:
+        """Something is to be forgotten when the change is done."""
+        self._noted.add(what)
+
+    def clear_table(self, table: str) -> None:
+        if table in self._dirty:
+            self.engine.connection.execute(f"DELETE FROM {table}")
+
     def clear(self) -> None:
         for table in self._dirty:
-            self.engine.connection.execute(f"DELETE FROM {table}")
+            self.clear_table(table)
         self._dirty.clear()
+        for what in self._noted:
+            what.forget()
+        self._noted.clear()
 
     # ---- statements
 
-    def run(self, sql: str, parameters: Mapping[str, Any] | None = None, relation: str | None = None) -> sqlite3.Cursor:
-        return self.engine.run(sql, parameters or {}, relation)
+    def run(self, sql: str, parameters: Parameters = (), relation: str | None = None) -> sqlite3.Cursor:
+        return self.engine.run(sql, parameters, relation)
 
-    def select(self, rule: Rule, delta: int | None = None, prefix: str = "") -> Select:
-        """A rule of the plan, joined in the order of its bindings, with the indexes it needs."""
+    def fetch(self, sql: str, parameters: Parameters = (), relation: str | None = None) -> list[tuple[Any, ...]]:
+        return self.engine.fetch(sql, parameters, relation)
+
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self.engine.connection.executemany(sql, rows)
+
+    def select(self, rule: Rule, delta: int | None = None, prefix: str = "", shown: bool = True) -> Select:
+        """A rule of the plan, joined in the order of its bindings, with the indexes it needs; ``shown``: to who asks for statements."""
         first = 0 if delta is None and rule.body and "$" in _relation_of(rule.body[0]) else None
         if first == 0 and _relation_of(rule.body[0]).endswith("$ranked"):
             first = None
@@ -150,7 +187,8 @@ class Tables:
         if prefix:
             sql = re.sub(r":(p\d+)\b", rf":{prefix}\1", sql)
             parameters = {f"{prefix}{name}": value for name, value in parameters.items()}
-        self.prepared.setdefault(rule.head.relation.partition("$")[0], []).append(sql)
+        if shown:
+            self.prepared.setdefault(rule.head.relation.partition("$")[0], []).append(sql)
         return Select(sql, parameters, rule)
 
     def index(self, access: Access) -> None:
