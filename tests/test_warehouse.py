@@ -227,7 +227,7 @@ def test_a_load_of_several_relations_is_one_commit(shop: Warehouse) -> None:
     with catalog(shop) as stored:
         [[kind, detail]] = stored.execute('SELECT kind, detail FROM "$commit" WHERE id = 2')
         changes = stored.execute('SELECT relation, inserted, form FROM "$change" WHERE commit_id = 2 ORDER BY 1').fetchall()
-    assert (kind, '"view": "both"' in detail) == ("load", True)
+    assert (kind, '"view":"both"' in detail) == ("load", True)
     assert changes == [("a", 2, "rows"), ("b", 2, "rows"), ("both", 1, "rows")]
 
 

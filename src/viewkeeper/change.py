@@ -87,6 +87,7 @@ class Change(State):
         self.too_large: set[str] = set()
         self.firsts: set[str] = set()
         self._defined: list[str] = []
+        self._moved: set[str] = set()
 
     @cached_property
     def tables(self) -> EmbeddedEngine:
@@ -462,7 +463,11 @@ class Change(State):
             self._maintainer = None  # keeps other relations from now on
         if old != kept:
             self.kept[kept.name] = kept
-            self.catalog.put_relation(kept)
+            self._moved.add(kept.name)
+
+    def write_relations(self) -> None:
+        """Writes down what has become of relations. Called once, in the end."""
+        self.catalog.put_relations(self.kept[name] for name in self._moved if name in self.kept)
 
     def checkpoint(self, relations: Iterable[str]) -> None:
         """Folds what the log tells into new snapshots of the last commit."""

@@ -392,6 +392,7 @@ class Warehouse:
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )
                     yield change
+                    change.write_relations()
                 self._changed = True
                 writer.done(change)
             except BaseException:

@@ -11,23 +11,24 @@ Relations themselves are tables without a ``$`` in front. Everything a commit ch
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from viewkeeper.errors import InterruptedLate, StoreError, ViewkeeperError, problem
 from viewkeeper.store.failures import UNWRITABLE, result_code, translated
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 2
+FORMAT = 3
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 _LONG_LOG = 16 * 1024 * 1024
@@ -43,11 +44,10 @@ CREATE TABLE "$commit" (
     detail TEXT NOT NULL) STRICT;
 CREATE TABLE "$change" (
     commit_id INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
-    form TEXT NOT NULL, rows BLOB, PRIMARY KEY (commit_id, relation)) STRICT;
-CREATE INDEX "$change of relation" ON "$change" (relation, commit_id);
+    form TEXT NOT NULL, rows BLOB, PRIMARY KEY (commit_id, relation)) STRICT, WITHOUT ROWID;
 CREATE TABLE "$relation" (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, rows INTEGER NOT NULL, place TEXT NOT NULL, changed INTEGER NOT NULL,
-    snapshot INTEGER) STRICT;
+    snapshot INTEGER) STRICT, WITHOUT ROWID;
 """
 
 
@@ -213,7 +213,14 @@ class Catalog:
     def add_commit(self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any]) -> None:
         self.connection.execute(
             'INSERT INTO "$commit" VALUES (?, ?, ?, ?, ?, ?)',
-            (commit, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), kind, engine, seconds, json.dumps(detail)),
+            (
+                commit,
+                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                kind,
+                engine,
+                seconds,
+                msgspec.json.encode(detail).decode(),
+            ),
         )
 
     def add_change(self, commit: int, relation: str, inserted: int, deleted: int, form: str, rows: bytes | None) -> None:
@@ -245,10 +252,10 @@ class Catalog:
         rows = self.connection.execute('SELECT name, kind, rows, place, changed, snapshot FROM "$relation"')
         return {row[0]: Kept(*row) for row in rows}
 
-    def put_relation(self, kept: Kept) -> None:
-        self.connection.execute(
+    def put_relations(self, relations: Iterable[Kept]) -> None:
+        self.connection.executemany(
             'INSERT OR REPLACE INTO "$relation" VALUES (?, ?, ?, ?, ?, ?)',
-            (kept.name, kept.kind, kept.rows, kept.place, kept.changed, kept.snapshot),
+            [(kept.name, kept.kind, kept.rows, kept.place, kept.changed, kept.snapshot) for kept in relations],
         )
 
     def remove_relation(self, name: str) -> None:

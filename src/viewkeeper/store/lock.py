@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from viewkeeper.errors import StoreError, problem
@@ -33,11 +34,12 @@ def writer_lock(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(problem("LOCKED", path=directory, holder=_holder(path))) from None
-        _sign(descriptor, _signature())
+        _sign(descriptor)
         try:
             yield
         finally:
-            _sign(descriptor, b"")
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
             # Not only closed: a child that was forked meanwhile has the file open too.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
@@ -78,18 +80,21 @@ def unread(directory: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _signature() -> bytes:
-    program, *arguments = sys.argv or [""]
+@cache
+def _command(arguments: tuple[str, ...]) -> str:
+    program, *rest = arguments or ("",)
     path = Path(program)
     name = path.parent.name if path.name == "__main__.py" else path.name
-    command = " ".join([name, *arguments])[:200]
-    return json.dumps({"pid": os.getpid(), "command": command, "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode()
+    return " ".join([name, *rest])[:200]
 
 
-def _sign(descriptor: int, text: bytes) -> None:
+def _sign(descriptor: int) -> None:
+    who = {"pid": os.getpid(), "command": _command(tuple(sys.argv)), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    text = json.dumps(who).encode()
     with suppress(OSError):  # the lock holds all the same; only its signature is missing
-        os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text, 0)
+        if os.fstat(descriptor).st_size > len(text):  # of somebody who did not come to its end
+            os.ftruncate(descriptor, len(text))
 
 
 def _holder(path: Path) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 from viewkeeper.engines.keep.changes import Gains, Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.plan import COUNT, SIGN, Counted, Group
+from viewkeeper.program.plan import COUNT, SIGN, Counted, Group, shown_columns
 
 
 class CountingKeeper:
@@ -68,20 +68,28 @@ class CountingKeeper:
             self.stored.remove()
 
     @cached_property
-    def _of_row(self) -> tuple[str, str]:
-        """A row gains derivations, and goes."""
-        places = ", ".join("?" * (len(self.tables.columns(self.step.relation)) + 1))
-        insert = f'INSERT INTO {self.stored.table} VALUES ({places}){_ADD} RETURNING "{COUNT}", rowid'
-        return insert, f"DELETE FROM {self.stored.table} WHERE rowid = ?"
+    def _of_row(self) -> tuple[str, str, str, str]:
+        """A row's derivations: how many, and the first ones, another number, none."""
+        table, columns = self.stored.table, shown_columns(self.step.relation)
+        return (
+            f'SELECT rowid, "{COUNT}" FROM {table} WHERE {self.tables.given(columns)}',
+            f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))}, ?)",
+            f'UPDATE {table} SET "{COUNT}" = ? WHERE rowid = ?',
+            f"DELETE FROM {table} WHERE rowid = ?",
+        )
 
     def _settle_row(self, row: Row, gained: int) -> list[tuple[Row, int]]:
-        add, delete = self._of_row
-        [[number, rowid]] = self.tables.fetch(add, (*row, gained))
-        if number == 0:
-            self.tables.run(delete, (rowid,))
-            return [(row, -1)]
-        # Nobody had any before.
-        return [(row, 1)] if number == gained else []
+        find, insert, update, delete = self._of_row
+        found = self.tables.fetch(find, row)
+        if not found:
+            self.tables.run(insert, (*row, gained))
+            return [(row, 1)]
+        [(rowid, number)] = found
+        if number + gained:
+            self.tables.run(update, (number + gained, rowid))
+            return []
+        self.tables.run(delete, (rowid,))
+        return [(row, -1)]
 
 
 _ADD = f' ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'
