@@ -24,6 +24,7 @@ class Budget:
     failures: int  # programs that must fail, for each function and condition
     places: tuple[str, ...]  # where in a rule each function is put; see test_conformance.py
     programs: int  # random programs
+    deep: tuple[str, ...]  # types of deep terms
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,18 @@ ENGINES = (
         failures=6,
         places=("head", "constants", "equation", "comparison", "atom", "negation", "aggregate"),
         programs=300,
+        deep=("number", "symbol", "decimal(18,2)", "unsigned"),
     ),
-    Budget("spark", fixture="spark_engine", batch=40, values=60, failures=1, places=("head",), programs=20),
+    Budget(
+        "spark",
+        fixture="spark_engine",
+        batch=40,
+        values=60,
+        failures=1,
+        places=("head",),
+        programs=12,
+        deep=("number", "decimal(18,2)"),
+    ),
 )
 
 

@@ -245,4 +245,17 @@ present(h, d) :- r(h, d, b, _), !r(_, b, _, h).
 present(h, c) :- present(h, d), present(d, c).
 .decl g(s: number, t0: number, d: float)
 g(s, q, d) :- d = sum to_float(n) / 3.0 : { r(n, s, q, _) }.""",
+    "aggregates of what the rule reads itself": """
+.decl r(x: number, y: number)
+.decl maybe(x: number?, y: number?)
+.decl size(x: number, n: number, total: number, most: number)
+size(x, n, t, m) :- r(x, _), n = count : { r(x, _) }, t = sum y : { r(x, y) }, m = max y : { r(x, y) }.
+.decl single(x: number)
+single(x) :- r(x, y), 1 = count : { r(x, _) }, y > 0.
+.decl known(x: number?, n: number, total: number?)
+known(x, n, t) :- maybe(x, _), n = count : { maybe(x, _) }, t = sum y : { maybe(x, y) }.
+.decl threes(x: number, n: number)
+threes(x, n) :- r(x, 3), n = count : { r(x, 3) }.
+.decl pairs(x: number, n: number)
+pairs(x, n) :- r(x, x), n = count : { r(x, _) }.""",
 }

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from tests.conftest import evaluate_text
-from tests.engines import Subject
+from tests.engines import ENGINES, Subject
 from tests.oracle import evaluate as evaluate_naively
 from tests.samples import Row
 
@@ -60,8 +60,10 @@ def deep(type_: str, depth: int, rng: random.Random, start: str = "x") -> str:
     return term if not term.startswith("max(") else f"({term})"
 
 
-@pytest.mark.parametrize("type_", LEVELS)
-def test_deep_terms(type_: str, engine: Subject) -> None:
+@pytest.mark.parametrize(
+    ("type_", "subject"), [pytest.param(t, e, id=f"{e.name}-{t}") for e in ENGINES for t in e.deep], indirect=["subject"]
+)
+def test_deep_terms(type_: str, subject: Subject) -> None:
     rng = random.Random(f"deep {type_}")
     depth = 22
     chain = ", ".join(f"z{i + 1} = {deep(type_, 4, rng, f'z{i}')}" for i in range(8))
@@ -90,6 +92,6 @@ def test_deep_terms(type_: str, engine: Subject) -> None:
     known = values[type_]
     facts: dict[str, set[Row]] = {"r": {(i, v, known[1 + i % (len(known) - 1)]) for i, v in enumerate((*known, *known[1:]))}}
     assert any("_step" in relation.name for relation in normalise(parse(text)).relations), "not deep enough for a test"
-    found = evaluate_text(text, facts, engine.make)
+    found = evaluate_text(text, facts, subject.make)
     expected = evaluate_naively(text, facts)
     assert {name: found[name] for name in ("h", "n")} == {name: expected[name] for name in ("h", "n")}

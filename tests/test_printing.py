@@ -106,12 +106,19 @@ def literals(depth: int) -> st.SearchStrategy[Literal]:
         lambda name, a, b, negated: ast.Test(name, (a,) if name == "is_null" else (a, b), negated),
         st.sampled_from(["match", "contains", "is_null"]), inner, inner, st.booleans(),
     )  # fmt: skip
-    comparisons = st.builds(Comparison, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), inner, inner)
+    comparisons = st.builds(Comparison, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), inner, inner).map(as_read)
     simple = st.one_of(atoms, atoms.map(Negation), comparisons, comparisons, tests, st.booleans().map(Truth))
     if depth == 0:
         return simple
     alternatives = st.lists(st.deferred(lambda: conjunctions(depth - 1)), min_size=2, max_size=3)
     return st.one_of(simple, simple, alternatives.map(lambda found: Either(tuple(found))))
+
+
+def as_read(comparison: Comparison) -> Comparison:
+    """``count : { … } = n`` is read as ``n = count : { … }``."""
+    left, right = comparison.left, comparison.right
+    turned = comparison.operator == "=" and isinstance(left, Aggregate) and isinstance(right, Variable)
+    return replace(comparison, left=right, right=left) if turned else comparison
 
 
 def conjunctions(depth: int) -> st.SearchStrategy[tuple[Literal, ...]]:

@@ -199,15 +199,22 @@ class Change(State):
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
         with self._worker(choice) as worker:
-            found = self._carry_out(hot, worker)
+            found = self._carry_out(hot, worker, choice)
+        self._learn(choice)
         self.signs |= found
         for name in found:
             if name in self.program.by_name:
                 self._note(name)
         self.cold.follow(choice)
 
-    def _carry_out(self, hot: dict[str, frozenset[int]], worker: Worker) -> dict[str, frozenset[int]]:
-        run, renewing, reason = self.maintainer.tables.run, False, ""
+    def _learn(self, choice: Choice) -> None:
+        """How long it took so far tells what such a change costs."""
+        costs = self.writer.costs
+        if choice.task is not None and costs.measured(choice.way, choice.task, time.monotonic() - self.started):
+            self.catalog.put_costs(costs.written())
+
+    def _carry_out(self, hot: dict[str, frozenset[int]], worker: Worker, choice: Choice) -> dict[str, frozenset[int]]:
+        run, renewing, reason = self.maintainer.tables.run, choice.anew, "less work than maintaining" if choice.anew else ""
         run("SAVEPOINT views")
         while True:
             try:

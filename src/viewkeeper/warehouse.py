@@ -11,7 +11,7 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
-from viewkeeper.engines.choice import Choice, check_engine, choose_engine
+from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
+from viewkeeper.engines.costs import Task
+from viewkeeper.engines.session import cores_of, session_is_there
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
@@ -119,7 +121,7 @@ class Warehouse:
         depends on it, is computed anew; ``strict`` refuses even that for views that hold rows.
         """
         with self._changing(report, strict, fresh=True) as change:
-            choice = self._choose(engine, change)
+            choice = self._choose_for(change, engine, sum(kept.rows for kept in change.kept.values()), first=True)
             program = parse(text, name, change.program, replacing=replace)
             if program == change.program:
                 return Commit(None, choice.engine, "nothing new")
@@ -161,13 +163,14 @@ class Warehouse:
 
         All rows or, if one does not fit, none; with ``skip_bad`` those that fit. Rows that are there already change nothing.
         """
-        from viewkeeper.sources import Options
+        from viewkeeper.sources import Options, about_rows
 
         sources = dict(relation) if isinstance(relation, Mapping) else {relation: source}
         options = Options(delimiter, header)
         with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
-            choice = self._choose(engine, change, sources.values())
+            rows = sum(about_rows(source) for source in sources.values())
+            choice = self._choose_for(change, engine, rows, not any(change.kept[name].rows for name in sources))
             readings = {name: Reading(name, found) for name in sources}
             inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:
@@ -234,7 +237,7 @@ class Warehouse:
                 total += reading.rows
             if found.rows:
                 raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            choice = self._choose(engine, change, rows=total)
+            choice = self._choose_for(change, engine, total, not any(change.kept[one.relation].rows for one in operations))
             change.want(wanted)
             commit = Commit(None, choice.engine, "everything is as wanted already")
             if change.signs:
@@ -438,13 +441,19 @@ class Warehouse:
             raise DataError(problem("BASE_CONFLICT", relation=name))
         return program.relation(name)
 
-    def _choose(self, engine: str | None, state: State, sources: Iterable[Any] = (), rows: int | None = None) -> Choice:
-        """By the number of rows to change if there is one, otherwise by that of all rows."""
-        rows = sum(kept.rows for kept in state.kept.values()) if rows is None else rows
-        files = [Path(source) for source in sources if isinstance(source, (str, Path))]
-        size = sum(file.stat().st_size for file in files if file.is_file())
+    def _choose(self, engine: str | None, state: State) -> Choice:
+        """Who reads everything, by the number of all rows."""
+        rows = sum(kept.rows for kept in state.kept.values())
         cold = any(kept.place == "cold" for kept in state.kept.values())
-        return choose_engine(engine or self.engine, rows=rows, file_bytes=size, cold=cold, spark_given=self._spark is not None)
+        return choose_engine(engine or self.engine, rows=rows, cold=cold, spark_given=self._spark is not None)
+
+    def _choose_for(self, change: Change, engine: str | None, rows: int, first: bool) -> Choice:
+        """Who changes so many rows; ``first``: of relations that have none yet."""
+        held = sum(kept.rows for kept in change.kept.values())
+        task = Task(rows, held, first, cores_of(self._spark), session_is_there(self._spark))
+        cold = any(kept.place == "cold" for kept in change.kept.values())
+        wish, given = engine or self.engine, self._spark is not None
+        return choose_for_change(wish, task, change.writer.costs, strict=change.strict, cold=cold, spark_given=given)
 
     @contextmanager
     def _rejects(self, sources: Mapping[str, Any], file: str | Path | None) -> Iterator[Rejects]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewkeeper.definitions import Definitions
+from viewkeeper.engines.costs import Costs
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer
 from viewkeeper.program.ast import Program
@@ -32,6 +33,7 @@ class Writer:
         self._version: int | None = None
         self._program = Program()
         self._kept: dict[str, Kept] = {}
+        self.costs = Costs(self.catalog.costs())
         self._maintainer: tuple[Program, frozenset[str], Maintainer] | None = None
         remove_leftovers(path, self.catalog.relations().values())
         Log(self.catalog).remove_leftovers()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from viewkeeper.engines.costs import ANEW, EMBEDDED, SPARK, WAYS, Costs, Task
 from viewkeeper.errors import EngineError, problem
 
 if TYPE_CHECKING:
@@ -17,19 +18,30 @@ ENGINES = ("auto", "embedded", "spark")
 # Below these, starting or feeding Spark costs more than it saves on one machine (docs/decisions/0004-two-engines.md).
 SPARK_ROWS = 20_000_000
 SPARK_FILE_BYTES = 256 * 1024 * 1024
+# Another way than maintaining embedded must be expected to be better by this, as estimates are rough.
+_DOUBT = 1.1
 
 
 @dataclass(frozen=True)
 class Choice:
-    """``catalog``: the engine for what is in the catalog, where only the rest is for the other one."""
+    """``catalog``: the engine for what is in the catalog, where only the rest is for the other one.
+
+    ``anew``: views are computed anew. ``task``: what the choice was made for, where it is a change.
+    """
 
     engine: str
     reason: str
     catalog: str = ""
+    anew: bool = False
+    task: Task | None = None
 
     @property
     def of_catalog(self) -> str:
         return self.catalog or self.engine
+
+    @property
+    def way(self) -> str:
+        return ANEW if self.anew else self.of_catalog
 
 
 def check_engine(name: str) -> None:
@@ -57,6 +69,39 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
     if missing is not None:
         return Choice("embedded", f"{why}, but {missing.message}")
     return Choice("spark", why, catalog)
+
+
+def choose_for_change(wish: str, task: Task, costs: Costs, *, strict: bool, cold: bool, spark_given: bool) -> Choice:
+    """The engine wished for; with "auto" the way of bringing the change in that is expected to take least."""
+    check_engine(wish)
+    if wish != "auto":
+        return Choice(wish, "asked for", task=task)
+    if cold:
+        return replace(choose_engine(wish, rows=0, cold=True, spark_given=spark_given), task=task)
+    ways = [EMBEDDED, SPARK] if task.first or strict else [EMBEDDED, ANEW, SPARK]
+    expected = {way: costs.estimate(way, task) for way in ways}
+    best = min(ways, key=lambda way: expected[way] * (1 if way == EMBEDDED else _DOUBT))
+    missing = ""
+    if best == SPARK and not spark_given:
+        from viewkeeper.engines.session import spark_problem
+
+        found = spark_problem()
+        if found is not None:
+            missing = f", but {found.message}"
+            best = min((way for way in ways if way != SPARK), key=lambda way: expected[way])
+    listed = ", ".join(f"{WAYS[way]} {_seconds(expected[way])}" for way in ways)
+    reason = f"{task.rows:,} {'row' if task.rows == 1 else 'rows'}, expected {listed}{missing}"
+    return Choice("spark" if best == SPARK else "embedded", reason, anew=best == ANEW, task=task)
+
+
+def _seconds(seconds: float) -> str:
+    """
+    >>> _seconds(0.00042), _seconds(1.234), _seconds(1234.5)
+    ('0.42 ms', '1.23 s', '1,234 s')
+    """
+    if seconds < 1:
+        return f"{seconds * 1000:.2g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
 def start_engine(name: str, spark: SparkSession | str | None = None) -> Engine:

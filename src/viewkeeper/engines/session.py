@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -125,6 +125,25 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(saved, 2)
         os.close(saved)
+
+
+def session_is_there(given: SparkSession | str | None) -> bool:
+    """Would ``our_session`` find one that is started?"""
+    if given is not None and not isinstance(given, str):
+        return True
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def cores_of(given: SparkSession | str | None) -> int:
+    """How many cores Spark has for us, as far as it tells."""
+    if given is not None and not isinstance(given, str):
+        with suppress(Exception):  # Spark Connect does not tell
+            return int(given.sparkContext.defaultParallelism)
+    return os.cpu_count() or 2
 
 
 def our_session(given: SparkSession | str | None) -> SparkSession:

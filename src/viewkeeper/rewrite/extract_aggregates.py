@@ -6,7 +6,7 @@ becomes
 
     p_count1(x, n) :- n = count : { r(x, _) }.            one row for each x of r
     p(x, n) :- q(x), p_count1(x, n).
-    p(x, n) :- q(x), !p_count1(x, _), n = 0.              count and sum have a value for nothing
+    p(x, n) :- q(x), !p_count1(x, _), n = 0.              count and sum have a value for nothing, unless q is r
 
 Where the aggregate's body does not bind a variable it shares with the rule, the rule's other literals say for which values it
 is computed:
@@ -116,11 +116,21 @@ class _Extraction:
         type_name = self._type_name(rule, aggregate, result, types)
         table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result, type_name)
         variants = [_replace_in_rule(rule, aggregate, result, (_atom(table, [*shared, result.name]),))]
-        if shared and aggregate.operation in DEFAULTED:
+        certain = not missing and self._has_rows(rule, aggregate, shared, types)
+        if shared and aggregate.operation in DEFAULTED and not certain:
             nothing = Negation(Atom(table.name, (*map(Variable, shared), Wildcard())))
             zero = Comparison("=", result, _zero(table.columns[-1].type))
             variants.append(_replace_in_rule(rule, aggregate, result, (nothing, zero)))
         return variants
+
+    def _has_rows(self, rule: Rule, aggregate: Aggregate, shared: list[str], types: dict[str, Type]) -> bool:
+        """Does the rule say itself that there is something to aggregate, as in ``r(x, _), n = count : { r(x, _) }``?"""
+        match aggregate.body:
+            case [Atom() as inner] if not any(types[name].nullable for name in shared):
+                target = aggregate.target
+                valued = target is None or not self._target_type(target, aggregate.body).nullable
+                return valued and any(isinstance(x, Atom) and _is_among(x, inner, shared) for x in rule.body)
+        return False
 
     def _split_null(self, rule: Rule, aggregate: Aggregate, name: str) -> list[Rule]:
         """The rule for the values of a variable, and the rule for NULL, which equals no group's value, so that there are no groups.
@@ -275,6 +285,22 @@ def _out_of_atoms(rule: Rule) -> Rule:
             literal = replace(literal, arguments=tuple(arguments))
         body += [literal, *equations]
     return replace(rule, body=tuple(body))
+
+
+def _is_among(atom: Atom, inner: Atom, shared: list[str]) -> bool:
+    """Is a row of the atom one of the aggregate's single atom?"""
+
+    def fits(given: Term, wanted: Term) -> bool:
+        match wanted:
+            case Wildcard():
+                return True
+            case Variable() if wanted.name not in shared:
+                return inner.arguments.count(wanted) == 1
+            case Variable() | Constant():
+                return given == wanted
+        return False
+
+    return atom.relation == inner.relation and all(map(fits, atom.arguments, inner.arguments))
 
 
 def _rename(aggregate: Aggregate, old: str, new: str) -> Aggregate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from viewkeeper.program.ast import Program
+from viewkeeper.rewrite.drop_implied import drop_implied
 from viewkeeper.rewrite.expand_alternatives import expand_alternatives
 from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
@@ -25,8 +26,8 @@ NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, ex
 
 # A core program becomes one whose views can be kept from changes:
 # - each grouping rule has a relation of its own, and min and max read a single atom;
-# - no negation has a `_`.
-MAINTAINABLE: tuple[Pass, ...] = (isolate_aggregates, project_negations)
+# - no atom says what a group of an aggregate says already, and no negation has a `_`.
+MAINTAINABLE: tuple[Pass, ...] = (isolate_aggregates, drop_implied, project_negations)
 
 
 def run_passes(program: Program, passes: Sequence[Pass]) -> Program:

@@ -246,6 +246,16 @@ class Catalog:
         sql = 'SELECT id, time, kind, engine, seconds, detail FROM "$commit" WHERE id > ? AND id <= ? ORDER BY id'
         return self.connection.execute(sql, (since, _END if until is None else until)).fetchall()
 
+    # ---- costs
+
+    def costs(self) -> dict[str, float]:
+        """See ``engines.costs``."""
+        found = self.connection.execute("SELECT value FROM \"$meta\" WHERE key = 'costs'").fetchall()
+        return msgspec.json.decode(found[0][0], type=dict[str, float]) if found else {}
+
+    def put_costs(self, costs: dict[str, float]) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('costs', ?)", (msgspec.json.encode(costs).decode(),))
+
     # ---- relations
 
     def relations(self) -> dict[str, Kept]:
