@@ -11,7 +11,7 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
-from viewkeeper.engines.costs import Task
+from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
 from viewkeeper.engines.session import cores_of, session_is_there
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
@@ -121,7 +121,7 @@ class Warehouse:
         depends on it, is computed anew; ``strict`` refuses even that for views that hold rows.
         """
         with self._changing(report, strict, fresh=True) as change:
-            choice = self._choose_for(change, engine, sum(kept.rows for kept in change.kept.values()), first=True)
+            choice = self._choose_for(change, engine, sum(kept.rows for kept in change.kept.values()))
             program = parse(text, name, change.program, replacing=replace)
             if program == change.program:
                 return Commit(None, choice.engine, "nothing new")
@@ -170,7 +170,7 @@ class Warehouse:
         with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
             rows = sum(about_rows(source) for source in sources.values())
-            choice = self._choose_for(change, engine, rows, not any(change.kept[name].rows for name in sources))
+            choice = self._choose_for(change, engine, rows, sources)
             readings = {name: Reading(name, found) for name in sources}
             inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:
@@ -237,7 +237,8 @@ class Warehouse:
                 total += reading.rows
             if found.rows:
                 raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            choice = self._choose_for(change, engine, total, not any(change.kept[one.relation].rows for one in operations))
+            deleted = sum(len(one.rows) for one in wanted if one.kind == "delete")
+            choice = self._choose_for(change, engine, total, [one.relation for one in operations], deleted)
             change.want(wanted)
             commit = Commit(None, choice.engine, "everything is as wanted already")
             if change.signs:
@@ -447,10 +448,14 @@ class Warehouse:
         cold = any(kept.place == "cold" for kept in state.kept.values())
         return choose_engine(engine or self.engine, rows=rows, cold=cold, spark_given=self._spark is not None)
 
-    def _choose_for(self, change: Change, engine: str | None, rows: int, first: bool) -> Choice:
-        """Who changes so many rows; ``first``: of relations that have none yet."""
+    def _choose_for(
+        self, change: Change, engine: str | None, rows: int, relations: Iterable[str] = (), deleted: int = 0
+    ) -> Choice:
+        """Who changes so many rows of these relations; if there is none of them, who computes views for the first time."""
         held = sum(kept.rows for kept in change.kept.values())
-        task = Task(rows, held, first, cores_of(self._spark), session_is_there(self._spark))
+        first = not any(change.kept[name].rows for name in relations)
+        kind = FIRST if first else DELETE if deleted * 2 > rows else INSERT
+        task = Task(kind, rows, held, cores_of(self._spark), session_is_there(self._spark))
         cold = any(kept.place == "cold" for kept in change.kept.values())
         wish, given = engine or self.engine, self._spark is not None
         return choose_for_change(wish, task, change.writer.costs, strict=change.strict, cold=cold, spark_given=given)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from viewkeeper.engines.costs import ANEW, EMBEDDED, SPARK, WAYS, Costs, Task
+from viewkeeper.engines.costs import ANEW, EMBEDDED, SPARK, SPARK_ANEW, WAYS, Costs, Task
 from viewkeeper.errors import EngineError, problem
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Choice:
 
     @property
     def way(self) -> str:
-        return ANEW if self.anew else self.of_catalog
+        return (SPARK_ANEW if self.of_catalog == "spark" else ANEW) if self.anew else self.of_catalog
 
 
 def check_engine(name: str) -> None:
@@ -72,26 +73,33 @@ def choose_engine(wish: str, *, rows: int, file_bytes: int = 0, cold: bool = Fal
 
 
 def choose_for_change(wish: str, task: Task, costs: Costs, *, strict: bool, cold: bool, spark_given: bool) -> Choice:
-    """The engine wished for; with "auto" the way of bringing the change in that is expected to take least."""
+    """The way of bringing the change in that is expected to take least, on the engine wished for or with "auto" on either."""
     check_engine(wish)
-    if wish != "auto":
-        return Choice(wish, "asked for", task=task)
-    if cold:
+    if cold and wish == "auto":
         return replace(choose_engine(wish, rows=0, cold=True, spark_given=spark_given), task=task)
-    ways = [EMBEDDED, SPARK] if task.first or strict else [EMBEDDED, ANEW, SPARK]
+    ways = [way for way in task.ways if wish in ("auto", _engine(way)) and not (strict and way in (ANEW, SPARK_ANEW))]
     expected = {way: costs.estimate(way, task) for way in ways}
-    best = min(ways, key=lambda way: expected[way] * (1 if way == EMBEDDED else _DOUBT))
-    missing = ""
-    if best == SPARK and not spark_given:
+    best, missing = _least(expected), ""
+    if wish != "auto":
+        return Choice(wish, "asked for", anew=best in (ANEW, SPARK_ANEW), task=task)
+    if _engine(best) == "spark" and not spark_given:
         from viewkeeper.engines.session import spark_problem
 
         found = spark_problem()
         if found is not None:
             missing = f", but {found.message}"
-            best = min((way for way in ways if way != SPARK), key=lambda way: expected[way])
+            best = _least({way: seconds for way, seconds in expected.items() if _engine(way) != "spark"})
     listed = ", ".join(f"{WAYS[way]} {_seconds(expected[way])}" for way in ways)
     reason = f"{task.rows:,} {'row' if task.rows == 1 else 'rows'}, expected {listed}{missing}"
-    return Choice("spark" if best == SPARK else "embedded", reason, anew=best == ANEW, task=task)
+    return Choice(_engine(best), reason, anew=best in (ANEW, SPARK_ANEW), task=task)
+
+
+def _engine(way: str) -> str:
+    return "spark" if way.startswith(SPARK) else "embedded"
+
+
+def _least(expected: Mapping[str, float]) -> str:
+    return min(expected, key=lambda way: expected[way] * (1 if way == EMBEDDED else _DOUBT))
 
 
 def _seconds(seconds: float) -> str:

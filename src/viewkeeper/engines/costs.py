@@ -19,44 +19,62 @@ _WEIGHT = 0.3
 # Corrections that have changed by less (as logarithms) need not be written down.
 _WORTH = 0.25
 
-EMBEDDED, ANEW, SPARK = "embedded", "anew", "spark"
+EMBEDDED, ANEW, SPARK, SPARK_ANEW = "embedded", "anew", "spark", "spark anew"
 WAYS = {
     EMBEDDED: "embedded",
-    ANEW: "embedded, everything computed anew",
+    ANEW: "embedded with views computed anew",
     SPARK: "Spark",
+    SPARK_ANEW: "Spark with views computed anew",
 }
+FIRST, INSERT, DELETE = "first", "insert", "delete"
+
+# start, for each row to change, for each row held
+_EXPECTED: dict[str, dict[str, tuple[float, float, float]]] = {
+    FIRST: {EMBEDDED: (5e-4, 4e-5, 0.0), SPARK: (6.0, 8e-5, 0.0)},
+    INSERT: {
+        EMBEDDED: (5e-4, 4.5e-5, 0.0),
+        ANEW: (5e-3, 1.5e-5, 4e-6),
+        SPARK: (6.5, 3e-4, 1.5e-6),
+        SPARK_ANEW: (6.0, 1e-5, 5e-6),
+    },
+    DELETE: {
+        EMBEDDED: (5e-4, 8.5e-5, 0.0),
+        ANEW: (5e-3, 1.5e-5, 4e-6),
+        SPARK: (6.5, 1.5e-3, 1.5e-6),
+        SPARK_ANEW: (6.0, 1e-5, 5e-6),
+    },
+}
+_SESSION = 6.0
+_MANY = 100
 
 
 @dataclass(frozen=True)
 class Task:
-    """``first``: rows come to relations that have none, so that views are computed rather than maintained."""
+    """A change. ``kind``: rows come to relations that have none ("first", views are computed), more rows come than go, or more go."""
 
+    kind: str
     rows: int
     held: int
-    first: bool = False
     cores: int = 2
     session: bool = False
 
     @property
-    def kind(self) -> str:
-        return "first" if self.first else "change"
+    def ways(self) -> list[str]:
+        """Views are maintained if few rows change, whatever it costs."""
+        ways = list(_EXPECTED[self.kind])
+        return ways if self.rows >= _MANY else [way for way in ways if way not in (ANEW, SPARK_ANEW)]
 
     def expected(self, way: str) -> float:
-        start, per_row, per_held = _FIRST[way] if self.first else _CHANGE[way]
-        seconds = start + per_row * self.rows + per_held * self.held
-        if way == SPARK:
-            seconds = start + (seconds - start) * 2 / max(1, self.cores) + (0 if self.session else _SESSION)
-        return seconds
-
-
-# start, for each row to change, for each row held
-_CHANGE = {EMBEDDED: (5e-4, 6e-5, 0.0), ANEW: (5e-3, 4e-6, 8e-6), SPARK: (6.0, 2e-5, 8e-6)}
-_FIRST = {EMBEDDED: (5e-4, 3e-5, 0.0), SPARK: (6.0, 3e-5, 0.0)}
-_SESSION = 6.0
+        start, per_row, per_held = _EXPECTED[self.kind][way]
+        work = per_row * self.rows + per_held * self.held
+        if not way.startswith(SPARK):
+            return start + work
+        # Twice the cores do not do twice the work.
+        return start + work * 4 / (2 + max(2, self.cores)) + (0 if self.session else _SESSION)
 
 
 class Costs:
-    """``known``: the corrections, as logarithms, by way, kind and magnitude: {"spark change 4": 0.3}."""
+    """``known``: the corrections, as logarithms, by way, kind and magnitude: {"spark insert 4": 0.3}."""
 
     def __init__(self, known: Mapping[str, float]) -> None:
         self.known = dict(known)
