@@ -43,7 +43,7 @@ class Options:
 
 def read_source(source: Any, relation: Relation, options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The source's rows as stored values; what does not fit goes to ``reading.rejects``."""
-    if isinstance(source, (str, Path)):
+    if is_file(source):
         return _file(Path(source), relation, options, reading)
     if hasattr(source, "toArrow") or hasattr(source, "__arrow_c_stream__"):
         return _converted(_arrow(source, relation), relation, reading)
@@ -53,12 +53,16 @@ def read_source(source: Any, relation: Relation, options: Options, reading: Read
     raise DataError(problem("DATA_CONFLICT", why=why, hint="Give a path, an Arrow table, a data frame or rows."))
 
 
+def is_file(source: Any) -> bool:
+    return isinstance(source, (str, Path))
+
+
 def about_rows(source: Any) -> int:
     """About how many rows a source has; 0 if it does not tell."""
-    if isinstance(source, (str, Path)):
+    if is_file(source):
         path = Path(source)
         size = path.stat().st_size if path.is_file() else 0
-        return size * (_PACKED if path.suffix in (".gz", ".parquet") else 1) // _BYTES
+        return -(-size * (_PACKED if path.suffix in (".gz", ".parquet") else 1) // _BYTES)
     number = getattr(source, "num_rows", None)
     return int(number) if number is not None else len(source) if hasattr(source, "__len__") else 0
 
@@ -69,7 +73,7 @@ def read_rows(source: Any, relation: Relation, reading: Reading) -> list[tuple[S
         reading.rows += len(source)
         found = (_stored_row(number, row, relation, reading) for number, row in enumerate(source, 1))
         return [row for row in found if row is not None]
-    if isinstance(source, (str, Path)):
+    if is_file(source):
         why = f"rows to change are given as data, not as a {type(source).__name__}"
         raise DataError(problem("DATA_CONFLICT", why=why, hint="Load files with load; or commit a file of operations."))
     width = max(1, relation.arity)

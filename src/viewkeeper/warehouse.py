@@ -163,14 +163,14 @@ class Warehouse:
 
         All rows or, if one does not fit, none; with ``skip_bad`` those that fit. Rows that are there already change nothing.
         """
-        from viewkeeper.sources import Options, about_rows
+        from viewkeeper.sources import Options, about_rows, is_file
 
         sources = dict(relation) if isinstance(relation, Mapping) else {relation: source}
         options = Options(delimiter, header)
         with self._changing(report, strict) as change, self._rejects(sources, rejects) as found:
             relations = [self._base(name, change.program) for name in sources]
             rows = sum(about_rows(source) for source in sources.values())
-            choice = self._choose_for(change, engine, rows, sources)
+            choice = self._choose_for(change, engine, rows, sources, exact=not any(map(is_file, sources.values())))
             readings = {name: Reading(name, found) for name in sources}
             inserted = {r.name: change.load(r, sources[r.name], options, readings[r.name], choice) for r in relations}
             if found.rows and not skip_bad:
@@ -449,13 +449,13 @@ class Warehouse:
         return choose_engine(engine or self.engine, rows=rows, cold=cold, spark_given=self._spark is not None)
 
     def _choose_for(
-        self, change: Change, engine: str | None, rows: int, relations: Iterable[str] = (), deleted: int = 0
+        self, change: Change, engine: str | None, rows: int, relations: Iterable[str] = (), deleted: int = 0, exact: bool = True
     ) -> Choice:
         """Who changes so many rows of these relations; if there is none of them, who computes views for the first time."""
         held = sum(kept.rows for kept in change.kept.values())
         first = not any(change.kept[name].rows for name in relations)
         kind = FIRST if first else DELETE if deleted * 2 > rows else INSERT
-        task = Task(kind, rows, held, cores_of(self._spark), session_is_there(self._spark))
+        task = Task(kind, rows, held, cores_of(self._spark), session_is_there(self._spark), exact)
         cold = any(kept.place == "cold" for kept in change.kept.values())
         wish, given = engine or self.engine, self._spark is not None
         return choose_for_change(wish, task, change.writer.costs, strict=change.strict, cold=cold, spark_given=given)

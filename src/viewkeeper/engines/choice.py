@@ -90,7 +90,8 @@ def choose_for_change(wish: str, task: Task, costs: Costs, *, strict: bool, cold
             missing = f", but {found.message}"
             best = _least({way: seconds for way, seconds in expected.items() if _engine(way) != "spark"})
     listed = ", ".join(f"{WAYS[way]} {_seconds(expected[way])}" for way in ways)
-    reason = f"{task.rows:,} {'row' if task.rows == 1 else 'rows'}, expected {listed}{missing}"
+    rows = f"{'' if task.exact else 'about '}{task.rows:,} {'row' if task.rows == 1 else 'rows'}"
+    reason = f"{rows}, expected {listed}{missing}"
     return Choice(_engine(best), reason, anew=best in (ANEW, SPARK_ANEW), task=task)
 
 

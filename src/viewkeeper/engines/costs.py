@@ -50,13 +50,17 @@ _MANY = 100
 
 @dataclass(frozen=True)
 class Task:
-    """A change. ``kind``: rows come to relations that have none ("first", views are computed), more rows come than go, or more go."""
+    """A change. ``kind``: rows come to relations that have none ("first", views are computed), more rows come than go, or more go.
+
+    ``exact``: the number of rows is known, not guessed from the size of a file.
+    """
 
     kind: str
     rows: int
     held: int
     cores: int = 2
     session: bool = False
+    exact: bool = True
 
     @property
     def ways(self) -> list[str]:
