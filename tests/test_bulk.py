@@ -131,6 +131,12 @@ def test_engines_take_turns(spark_session: object, tmp_path: Path, hot_rows: int
         assert len(warehouse.query("reach(x, y)", engine="embedded")) == 20
         assert len(warehouse.query("reach(x, y)", engine="spark")) == 20
         assert list(warehouse.query('degree("d", n)')) == [(2,)]
+        if hot_rows == 2:
+            with pytest.raises(vk.StoreError) as refused:
+                warehouse.commit(deletes={"edge": [("a", "b")]}, strict=True)
+            assert refused.value.code == "STRICT"
+            assert "kept as snapshots only" in str(refused.value)
+            assert len(warehouse.query("edge(x, y)")) == 5
         for engine in ("embedded", "spark"):
             assert [v.right for v in warehouse.verify(engine=engine)] == [True, True]
     with vk.open(tmp_path / "w", spark=spark_session) as warehouse:  # type: ignore[arg-type]

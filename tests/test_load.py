@@ -284,7 +284,7 @@ def test_bad_rows_load_nothing_and_are_all_told(shop: Warehouse, tmp_path: Path)
     with refused("BAD_ROWS") as told:
         shop.load("sale", written(tmp_path / "sale.csv", BAD))
     text = str(told.value)
-    assert '4 of 6 rows do not fit relation "sale"; nothing was loaded' in text
+    assert '4 of 6 rows do not fit relation "sale"; nothing was changed' in text
     assert "sale, line 4, column amount: '1.234' has more than 2 digits after the point" in text
     [file] = (shop.path / "rejects").iterdir()
     assert str(file) in text

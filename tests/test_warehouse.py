@@ -220,6 +220,18 @@ def test_views_follow_loads(graph: Warehouse) -> None:
     assert graph.load("edge", [("a", "b")]).number is None
 
 
+def test_a_preview_of_many_first_rows_tells_them_and_leaves_nothing(tmp_path: Path) -> None:
+    rows = [(i, i + 1) for i in range(0, 30_000, 2)]
+    with vk.open(tmp_path / "w", create=True) as shop:
+        shop.define(".decl r(x: number, y: number)\n.decl v(y: number)\nv(y) :- r(_, y), y > 10.")
+        foretold = shop.preview({"r": rows})
+        assert (foretold.number, foretold.changes["r"].inserted.num_rows) == (None, 15_000)
+        assert foretold.changes["v"].stored == ([(y,) for _, y in rows if y > 10], [])
+        assert [shown.rows for shown in shop.show()] == [0, 0]
+        assert len(shop.log()) == 1
+        assert shop.commit({"r": rows}).changes["v"].stored == foretold.changes["v"].stored
+
+
 def test_a_load_of_several_relations_is_one_commit(shop: Warehouse) -> None:
     shop.define(".decl a(x: number) .decl b(x: number) .decl both(x: number) both(x) :- a(x), b(x).")
     commit = shop.load({"a": [1, 2], "b": [2, 3]})

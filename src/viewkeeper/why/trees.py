@@ -145,7 +145,7 @@ class Trees:
             aggregate = replace(aggregate, body=(*aggregate.body, Comparison("=", value, aggregate.target)))
         count = self._value(Aggregate("count", None, aggregate.body)).value
         assert isinstance(count, int)
-        parts = tuple(Derivation("part", text) for text in islice(self._parts(aggregate), MOST_PARTS))
+        parts = tuple(Derivation("part", text) for text in sorted(islice(self._parts(aggregate), MOST_PARTS)))
         text = f"{print_term(shown.arguments[0])} = {print_constant(value)}"
         return Derivation("aggregate", text, premises=parts, count=count)
 
