@@ -60,7 +60,8 @@ class Wrong(Exception):
 def play(made: Stream, path: Path) -> Player:
     """Plays the stream in a new directory, and looks back in the end."""
     player = Player(path, made.program, names_in(made))
-    usual, keep_changes.FEW = keep_changes.FEW, made.few
+    usual = keep_changes.FEW, keep_changes.MANY
+    keep_changes.FEW, keep_changes.MANY = made.few, 3 * made.few
     try:
         player.define(Define(made.program.text))
         if not player.now:
@@ -70,7 +71,7 @@ def play(made: Stream, path: Path) -> Player:
         player.look_back()
     finally:
         player.close()
-        keep_changes.FEW = usual
+        keep_changes.FEW, keep_changes.MANY = usual
     return player
 
 

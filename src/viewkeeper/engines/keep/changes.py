@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FEW = 32
 # Changes of this many rows are read anyhow, to be told.
 _TOLD = 1000
+# What few rows lead to is taken out of SQLite up to this.
+MANY = 10_000
 
 Row = tuple[Any, ...]
 Signed = tuple[Row, int]
@@ -138,22 +140,28 @@ class Gains:
     def collect(self, group: Group) -> int:
         """Adds what a change of these relations brings; returns how many derivations were found for it."""
         if is_few(sum(statement.executions() for statement in self._single(group))):
-            return sum(self._collect(statement) for statement in self._single(group))
+            found = self._of_single_rows(group)
+            if found is not None:
+                for row, number in found:
+                    self.rows[row] = self.rows.get(row, 0) + number
+                return len(found)
         for name in group:
             self._tables.changes[name].in_table()
         self.use_table()
-        found = 0
+        touched = 0
         for select in self._whole(group):
-            found += self._tables.run(f"INSERT INTO {self.table} {select.sql}", select.parameters, self._of.name).rowcount
-        return found
+            touched += self._tables.run(f"INSERT INTO {self.table} {select.sql}", select.parameters, self._of.name).rowcount
+        return touched
 
-    def _collect(self, statement: _ByRow) -> int:
-        found, rows = 0, self.rows
-        for parameters in statement.parameters():
-            for *row, number in self._tables.fetch(statement.sql, parameters, self._of.name):
-                key = tuple(row)
-                rows[key] = rows.get(key, 0) + number
-                found += 1
+    def _of_single_rows(self, group: Group) -> list[tuple[Row, int]] | None:
+        """None if a few rows lead to so many that they are better left in SQLite."""
+        found: list[tuple[Row, int]] = []
+        for statement in self._single(group):
+            for parameters in statement.parameters():
+                rows = self._tables.fetch(statement.sql, parameters, self._of.name)
+                if len(rows) > MANY:
+                    return None
+                found += [(row[:-1], row[-1]) for row in rows]
         return found
 
     def use_table(self) -> None:
@@ -190,7 +198,7 @@ class _ByRow:
             atoms.append(replace(atom, relation=relation.name))
             self._names.append([f"row{number}_{i}" for i in range(relation.arity)])
         select = tables.select(replace(rule, body=(*atoms, *rule.body[len(changed) :])), shown=False)
-        self.sql, self._constants = select.sql, select.parameters
+        self.sql, self._constants = f"{select.sql} LIMIT {MANY + 1}", select.parameters
 
     def executions(self) -> int:
         return prod(self._tables.changes[name].number for name in self._read)
