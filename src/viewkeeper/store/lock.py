@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from viewkeeper.errors import StoreError, problem
@@ -80,7 +80,6 @@ def unread(directory: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-@cache
 def _command(arguments: tuple[str, ...]) -> str:
     program, *rest = arguments or ("",)
     path = Path(program)
@@ -88,9 +87,14 @@ def _command(arguments: tuple[str, ...]) -> str:
     return " ".join([name, *rest])[:200]
 
 
+@lru_cache(1)
+def _signature(pid: int, arguments: tuple[str, ...], second: int) -> bytes:
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+    return json.dumps({"pid": pid, "command": _command(arguments), "since": since}).encode()
+
+
 def _sign(descriptor: int) -> None:
-    who = {"pid": os.getpid(), "command": _command(tuple(sys.argv)), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    text = json.dumps(who).encode()
+    text = _signature(os.getpid(), tuple(sys.argv), int(time.time()))
     with suppress(OSError):  # the lock holds all the same; only its signature is missing
         os.pwrite(descriptor, text, 0)
         if os.fstat(descriptor).st_size > len(text):  # of somebody who did not come to its end

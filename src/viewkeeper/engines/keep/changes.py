@@ -208,5 +208,5 @@ class _ByRow:
         for rows in product(*(self._tables.changes[name].rows() for name in self._read)):
             values = dict(self._constants)
             for names, (row, sign) in zip(self._names, rows, strict=True):
-                values.update(zip(names, (*row, sign, -sign), strict=True))
+                values |= zip(names, (*row, sign, -sign), strict=True)
             yield values

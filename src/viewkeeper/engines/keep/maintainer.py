@@ -72,10 +72,10 @@ class Maintainer:
         self.plan, self.tables = plan, Tables(engine, plan)
         engine.stored |= plan.core.by_name.keys()
         self.keepers: list[Keeper] = [_KEEPERS[type(step)](self.tables, step) for step in plan.steps]
+        self._own = [tuple(relation.name for relation in keeper.relations) for keeper in self.keepers]
         self._readers: dict[str, list[int]] = {}
-        for number, keeper in enumerate(self.keepers):
-            own = {relation.name for relation in keeper.relations}
-            for read in {r for name in own for r in plan.reads.get(name, ())} - own:
+        for number, own in enumerate(self._own):
+            for read in {r for name in own for r in plan.reads.get(name, ())} - {*own}:
                 self._readers.setdefault(read, []).append(number)
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
@@ -147,16 +147,16 @@ class Maintainer:
         for name in sorted(self.fresh):
             # Their rows are there already, so whoever reads them must not see a change of something else first.
             signs[name] = changed[name]
-            self._tell([name], signs, pending, filling, renewing, worker)
+            self._tell((name,), signs, pending, filling, renewing, worker)
         for number, keeper in enumerate(self.keepers):
-            own = [relation.name for relation in keeper.relations]
+            own = self._own[number]
             started = time.perf_counter()
             if isinstance(keeper, BaseKeeper):
                 if own[0] not in changed or own[0] in signs:
                     continue
                 signs[own[0]] = changed[own[0]]
                 keeper.settle()
-            elif any(name in without for name in own):
+            elif without and any(name in without for name in own):
                 continue
             elif number in filling:
                 if self._fill(keeper, worker):
@@ -194,10 +194,10 @@ class Maintainer:
         if self._fill(self.keepers[number], worker):
             self._elsewhere.add(number)
 
-    def _tell(self, own: list[str], signs: Signs, pending: set[int], filling: set[int], renewing: bool, worker: Worker) -> None:
+    def _tell(self, own: Group, signs: Signs, pending: set[int], filling: set[int], renewing: bool, worker: Worker) -> None:
         """Lets those who read the relations notice that they have changed."""
         changed = [name for name in own if name in signs]
-        all_fresh = all(name in self.fresh for name in changed)
+        all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
         for reader in sorted({reader for name in changed for reader in self._readers.get(name, ())} - filling):
             if all_fresh and reader not in pending and all(stored.is_empty() for stored in _stored(self.keepers[reader])):
                 filling.add(reader)
@@ -207,8 +207,8 @@ class Maintainer:
                 continue
             for name in changed:
                 self.detail(name)
-            if not worker.notice(self.keepers[reader], tuple(own)):
-                self.keepers[reader].notice(tuple(own), signs)
+            if not worker.notice(self.keepers[reader], own):
+                self.keepers[reader].notice(own, signs)
 
     def detail(self, relation: str) -> None:
         """Makes sure that the changes of a relation are noted row by row."""
