@@ -145,10 +145,13 @@ def main(view: str, stream: dict[str, Any], out: Path) -> None:
         for name in stream["files"]
     }
     if view == "closure":
-        shown = closure(tables["depends"]).select(view=True, text=pw.this.package, number=0)
+        shown = closure(tables["depends"]).select(view=True, text=pw.this.package, packages=0, total=0, largest=0)
     else:
-        shown = totals(tables["depends"], tables["package"]).select(view=True, text=pw.this.section, number=pw.this.total)
-    base = tables["depends"].reduce(number=pw.reducers.count()).select(view=False, text="", number=pw.this.number)
+        shown = totals(tables["depends"], tables["package"]).select(
+            view=True, text=pw.this.section, packages=pw.this.packages, total=pw.this.total, largest=pw.this.largest
+        )
+    base = tables["depends"].reduce(number=pw.reducers.count())
+    base = base.select(view=False, text="", packages=pw.this.number, total=0, largest=0)
     pw.io.subscribe(pw.Table.concat_reindex(shown, base), on_change=output.on_change, on_time_end=output.on_time_end)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 

@@ -95,4 +95,7 @@ def ms(seconds: float) -> str:
 def agree(what: str, ours: object, theirs: object) -> None:
     """A measurement of two that compute different things is worth nothing."""
     if ours != theirs:
-        raise ValueError(f"{what} differ: {ours} and {theirs}")
+        if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+            place = next(i for i, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+            what, ours, theirs = f"{what}, number {place}", ours[place], theirs[place]
+        raise ValueError(f"{what} differ: {ours!s:.100} and {theirs!s:.100}")
