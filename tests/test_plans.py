@@ -106,7 +106,7 @@ def single_rows(program: Program) -> set[str]:
     found: set[str] = set()
     for step in plan_of(program).steps:
         for relation in step.relations:
-            if relation.arity == (1 if isinstance(step, (Grouped, Extreme)) else 0):
+            if not (step.groups if isinstance(step, (Grouped, Extreme)) else relation.columns):
                 found |= {sql_name(relation.name), f"$state of {sql_name(relation.name)}"}
     return found
 

@@ -37,9 +37,10 @@ from viewkeeper.program.ast import (
     literal_terms,
 )
 from viewkeeper.program.functions import FUNCTIONS
+from viewkeeper.program.grouping import Grouping, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
-from viewkeeper.program.typing import Inferred, Typer, group_variables, grouping_aggregate
+from viewkeeper.program.typing import Inferred, Typer
 from viewkeeper.program.values import Stored, store
 
 CHAINED = frozenset({"+", "-", "*", "neg", "rescale"})
@@ -130,35 +131,36 @@ class Compiler:
         """The rule, with the literal at position ``delta`` reading only the newest rows. The join starts there, or at ``first``."""
         typer = Typer(dict(self.relations), self.hierarchy)
         _, types = typer.rule(rule)
-        grouped = grouping_aggregate(rule)
+        grouped = grouping_of(rule)
         body = rule.body if grouped is None else grouped.body
-        results = rule.head.arguments if grouped is None or grouped.target is None else (*rule.head.arguments, grouped.target)
+        targets = () if grouped is None else [a.target for a in grouped.aggregates if a.target is not None]
+        results = (*rule.head.arguments, *targets)
         compilation = _Body(self, typer, body, results, types, {} if sizes is None else sizes, delta, first)
         if grouped is None:
             heads = [compilation.root(compilation.term(a)) for a in rule.head.arguments]
             sql = f"SELECT {_named(heads)}{compilation.tail()}"
         else:
-            sql = self._grouping(rule, grouped, compilation)
+            sql = self._grouping(rule.head, grouped, compilation)
         return Statement(sql, compilation.parameters, tuple(compilation.accesses), compilation.aliases)
 
-    def _grouping(self, rule: Rule, aggregate: Aggregate, body: _Body) -> str:
-        # SELECT head FROM (SELECT groups, aggregate FROM body GROUP BY groups) WHERE there is a result
-        comparison = rule.body[0]
-        assert isinstance(comparison, Comparison) and isinstance(comparison.left, Variable)
-        result = comparison.left.name
-        groups = group_variables(rule, aggregate)
-        columns = [body.root(body.term(Variable(name))) for name in groups]
+    def _grouping(self, head: Atom, grouping: Grouping, body: _Body) -> str:
+        # SELECT head FROM (SELECT groups, aggregates FROM body GROUP BY groups) WHERE there are results
+        columns = [body.root(body.term(Variable(name))) for name in grouping.groups]
+        values = [self._value(a, body.types[name], body) for name, a in zip(grouping.results, grouping.aggregates, strict=True)]
+        selected = [f"{sql} AS g{i}" for i, sql in enumerate(columns)] + [f"{sql} AS v{i}" for i, sql in enumerate(values)]
+        grouped = f" GROUP BY {', '.join(columns)}" if columns else ""
+        inner = f"SELECT {', '.join(selected)}{body.tail()}{grouped}"
+        body.bindings = {name: Expression(f"g.g{i}", body.types[name]) for i, name in enumerate(grouping.groups)}
+        body.bindings |= {name: Expression(f"g.v{i}", body.types[name]) for i, name in enumerate(grouping.results)}
+        heads = [body.root(body.term(a)) for a in head.arguments]
+        there = " AND ".join(f"g.v{i} IS NOT NULL" for i in range(len(values)))
+        return f"SELECT {_named(heads)} FROM ({inner}) AS g WHERE {there}"
+
+    def _value(self, aggregate: Aggregate, result: Type, body: _Body) -> str:
         target = None if aggregate.target is None else body.term(aggregate.target)
         if target is not None:
             target = Expression(body.root(target), target.type)
-        value = self.dialect.aggregate(aggregate.operation, target, body.types[result])
-        selected = [f"{sql} AS g{i}" for i, sql in enumerate(columns)] + [f"{value} AS v"]
-        grouping = f" GROUP BY {', '.join(columns)}" if columns else ""
-        inner = f"SELECT {', '.join(selected)}{body.tail()}{grouping}"
-        body.bindings = {name: Expression(f"g.g{i}", body.types[name]) for i, name in enumerate(groups)}
-        body.bindings[result] = Expression("g.v", body.types[result])
-        heads = [body.root(body.term(a)) for a in rule.head.arguments]
-        return f"SELECT {_named(heads)} FROM ({inner}) AS g WHERE g.v IS NOT NULL"
+        return self.dialect.aggregate(aggregate.operation, target, result)
 
 
 def _named(heads: Sequence[str]) -> str:

@@ -23,12 +23,13 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
+from viewkeeper.program.grouping import grouping_aggregate
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_term
 from viewkeeper.program.safety import bound_variables, check_rule, inner_variables, is_constant_fact, scope_variables
 from viewkeeper.program.strata import check_strata, components, dependencies, reads
 from viewkeeper.program.types import Type
-from viewkeeper.program.typing import Typer, grouping_aggregate, may_be_null
+from viewkeeper.program.typing import Typer, may_be_null
 
 IO_PARAMETERS = ("IO", "filename", "delimiter", "headers", "rfc4180")
 

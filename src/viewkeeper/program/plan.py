@@ -68,11 +68,16 @@ class Counted:
 
 @dataclass(frozen=True)
 class Grouped:
-    """``p(g, v) :- v = sum t : { … }`` for count, sum and mean: each group is kept with totals. ``gains``: p$gain(g, t, n)."""
+    """``p(g, v, w) :- v = sum t : { … }, w = count : { … }`` for count, sum and mean: each group is kept with totals.
+
+    ``gains``: p$gain(g, t, n), with a column for each target; ``targets``: which of them each aggregate has, None for count.
+    """
 
     relation: Relation
     rule: Rule
-    aggregate: Aggregate
+    groups: tuple[Column, ...]
+    aggregates: tuple[Aggregate, ...]
+    targets: tuple[int | None, ...]
     gains: Relation
     full: Rule
     changes: Rules

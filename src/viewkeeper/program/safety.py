@@ -27,8 +27,8 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
+from viewkeeper.program.grouping import grouping_aggregate
 from viewkeeper.program.strata import reach
-from viewkeeper.program.typing import grouping_aggregate
 
 
 def scope_variables(literals: Iterable[Literal]) -> set[str]:

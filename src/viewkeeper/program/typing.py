@@ -36,6 +36,7 @@ from viewkeeper.program.ast import (
     variables_of,
 )
 from viewkeeper.program.functions import FUNCTIONS, Function, aggregate_type, comparable
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_literal, print_term
 from viewkeeper.program.types import FLOAT, MAX_PRECISION, NUMBER, SYMBOL, Kind, Type, decimal_type
@@ -97,7 +98,7 @@ class Typer:
         self._memory = _Memory()
         self._conflicting = set()
         environment: Environment = {}
-        grouped = grouping_aggregate(rule)
+        grouped = grouping_of(rule)
         if grouped is not None:
             self._silent()._infer_body(grouped.body, environment, None)
         self._infer_body(rule.body, environment, rule.head)
@@ -583,7 +584,7 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
 
     for literal in rule.body:
         visit(literal)
-    grouped = grouping_aggregate(rule)
+    grouped = grouping_of(rule)
     if grouped is not None:
         inner = _with_nullability(Rule(Atom("", ()), grouped.body), dict(types), relations)
         for name, type_ in inner.items():
@@ -622,30 +623,6 @@ def may_be_null(term: Term, types: dict[str, Type]) -> bool:
             return any(may_be_null(a, types) for a in term.arguments)
         case _:
             return False
-
-
-def grouping_aggregate(rule: Rule) -> Aggregate | None:
-    """The aggregate of a rule of the form ``head(x, s) :- s = sum y : { body }``, which groups by x; else None.
-
-    Without an x the group is everything, also if that is nothing.
-    """
-    if len(rule.body) != 1 or not isinstance(rule.body[0], Comparison) or rule.body[0].operator != "=":
-        return None
-    left, right = rule.body[0].left, rule.body[0].right
-    if isinstance(left, Variable) and isinstance(right, Aggregate) and left.name not in _aggregate_variables(right):
-        return right
-    return None
-
-
-def group_variables(rule: Rule, aggregate: Aggregate) -> list[str]:
-    """The variables a grouping rule groups by."""
-    inner = _aggregate_variables(aggregate)
-    return [name for name in all_variables((rule.head,)) if name in inner]
-
-
-def _aggregate_variables(aggregate: Aggregate) -> set[str]:
-    target = () if aggregate.target is None else (Comparison("=", aggregate.target, aggregate.target),)
-    return set(all_variables((*target, *aggregate.body)))
 
 
 def _negated(body: Sequence[Literal]) -> list[Atom]:

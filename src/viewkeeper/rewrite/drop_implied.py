@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from viewkeeper.program.ast import Atom, Constant, Literal, Program, Rule, Term, Variable, Wildcard, all_variables
-from viewkeeper.program.typing import group_variables, grouping_aggregate
+from viewkeeper.program.grouping import grouping_of
 
 
 def drop_implied(program: Program) -> Program:
-    groupings = {rule.head.relation: rule for rule in program.rules if grouping_aggregate(rule) is not None}
+    groupings = {rule.head.relation: rule for rule in program.rules if grouping_of(rule) is not None}
     return replace(program, rules=tuple(_without_implied(rule, groupings, program) for rule in program.rules))
 
 
 def _without_implied(rule: Rule, groupings: Mapping[str, Rule], program: Program) -> Rule:
-    if grouping_aggregate(rule) is not None:
+    if grouping_of(rule) is not None:
         return rule
     implied = [atom for literal in rule.body for atom in _implied(literal, groupings, program)]
     if not implied:
@@ -45,18 +45,19 @@ def _implied(literal: Literal, groupings: Mapping[str, Rule], program: Program) 
     if not isinstance(literal, Atom) or literal.relation not in groupings:
         return
     rule = groupings[literal.relation]
-    aggregate = grouping_aggregate(rule)
-    assert aggregate is not None
-    groups, columns = group_variables(rule, aggregate), program.relation(literal.relation).columns
-    # Without groups there is a count of nothing. NULL is a group, but equals nothing.
-    if not groups or any(column.type.nullable for column in columns[:-1]):
-        return
-    known: dict[str, Term] = {
-        head.name: given
-        for head, given in zip(rule.head.arguments, literal.arguments, strict=True)
-        if isinstance(head, Variable) and head.name in groups
-    }
-    for inner in aggregate.body:
+    grouping = grouping_of(rule)
+    assert grouping is not None
+    known: dict[str, Term] = {}
+    for head, given, column in zip(
+        rule.head.arguments, literal.arguments, program.relation(literal.relation).columns, strict=True
+    ):
+        if isinstance(head, Variable) and head.name in grouping.groups:
+            if column.type.nullable:
+                return  # NULL is a group, but equals nothing
+            known[head.name] = given
+    if not known:
+        return  # without groups there is a count of nothing
+    for inner in grouping.body:
         if isinstance(inner, Atom):
             yield Atom(inner.relation, tuple(_seen(argument, known) for argument in inner.arguments))
 

@@ -24,7 +24,8 @@ relations can be stratified.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -53,10 +54,11 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.check import bound_inside
 from viewkeeper.program.functions import DEFAULTED, aggregate_type
+from viewkeeper.program.grouping import equations, group_variables, grouping_aggregate
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
 from viewkeeper.program.types import NUMBER, Kind, Type
-from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate, may_be_null
+from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards
 
@@ -83,26 +85,60 @@ class _Extraction:
         if grouped is not None:
             return [self._grouping(rule, grouped)]
         rule = _out_of_atoms(rule)
-        aggregate = self._next_aggregate(rule)
-        if aggregate is None:
+        aggregates = self._next_aggregates(rule)
+        if not aggregates:
             return [rule]
-        return [core for variant in self._extract(rule, aggregate) for core in self.rule(variant)]
+        extract = self._extract_together if len(aggregates) > 1 else self._extract
+        return [core for variant in extract(rule, *aggregates) for core in self.rule(variant)]
 
-    # ---- one aggregate of a rule
+    # ---- the aggregates of a rule
 
-    def _next_aggregate(self, rule: Rule) -> Aggregate | None:
-        """An aggregate that does not wait for the result of another one."""
+    def _next_aggregates(self, rule: Rule) -> list[Aggregate]:
+        """An aggregate that does not wait for the result of another one, and those that are like it but for what they compute."""
         waiting = [a for literal in (*rule.body, rule.head) for a in aggregates_in(literal)]
         visible = scope_variables((rule.head, *rule.body))
         bound = bound_variables(_independent(rule), set(), visible)
         ready = [a for a in waiting if (inner_variables(a) & visible) <= bound]
         assert ready or not waiting, "the check lets no such rule through"
-        return ready[0] if ready else None
+        if not ready:
+            return []
+        first = _alike(ready[0], visible)
+        return [a for a in ready if a is ready[0] or (first is not None and _is_over(_alike(a, visible), first))]
+
+    def _extract_together(self, rule: Rule, *aggregates: Aggregate) -> list[Rule]:
+        """Counts, sums and means over the same rows.
+
+        p(x, n, s) :- q(x), n = count : { r(x, _) }, s = sum z : { r(x, z) }.           becomes
+
+        p_group1(x, n, s) :- n = count : { r(x, v1) }, s = sum v1 : { r(x, v1) }.
+        p(x, n, s) :- q(x), p_group1(x, n, s).
+        p(x, n, s) :- q(x), !p_group1(x, _, _), n = 0, s = 0.
+        """
+        visible = scope_variables((rule.head, *rule.body))
+        shared = _shared(rule, aggregates[0])
+        types = self.typer.rule(rule)[1]
+        results: list[Variable] = []
+        named: list[str | None] = []
+        certain = any(self._has_rows(rule, aggregate, shared, types) for aggregate in aggregates)
+        for aggregate in aggregates:
+            rule, result = _result(rule, aggregate, shared)
+            named.append(self._type_name(rule, aggregate, result, types))
+            rule = _replace_in_rule(rule, aggregate, result, ())
+            results.append(result)
+        alike = [found for a in aggregates if (found := _alike(a, visible)) is not None]
+        table = self._groups(f"{rule.head.relation}_group", shared, alike, results, named)
+        columns = [*shared, *(result.name for result in results)]
+        variants = [replace(rule, body=(*rule.body, _atom(table, columns)))]
+        if shared and all(a.operation in DEFAULTED for a in aggregates) and not certain:
+            nothing = Negation(Atom(table.name, (*map(Variable, shared), *(Wildcard() for _ in results))))
+            values = zip(results, table.columns[len(shared) :], strict=True)
+            zeros = [Comparison("=", result, _zero(column.type)) for result, column in values]
+            variants.append(replace(rule, body=(*rule.body, nothing, *zeros)))
+        return variants
 
     def _extract(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
         head = rule.head.relation
-        visible = scope_variables((rule.head, *rule.body))
-        shared = [name for name in all_variables((rule.head, *rule.body)) if name in inner_variables(aggregate) & visible]
+        shared = _shared(rule, aggregate)
         missing = [name for name in shared if name not in bound_inside(aggregate)]
         types = self.typer.rule(rule)[1]
         for name in missing:
@@ -114,7 +150,8 @@ class _Extraction:
             body = (_atom(domain, missing), *body)
         rule, result = _result(rule, aggregate, shared)
         type_name = self._type_name(rule, aggregate, result, types)
-        table = self._group(f"{head}_{aggregate.operation}", shared, replace(aggregate, body=body), result, type_name)
+        stem = f"{head}_{aggregate.operation}"
+        table = self._groups(stem, shared, [self._flat(stem, replace(aggregate, body=body), shared)], [result], [type_name])
         variants = [_replace_in_rule(rule, aggregate, result, (_atom(table, [*shared, result.name]),))]
         certain = not missing and self._has_rows(rule, aggregate, shared, types)
         if shared and aggregate.operation in DEFAULTED and not certain:
@@ -144,7 +181,7 @@ class _Extraction:
         null = Test("is_null", (Variable(name),))
         table = self._define(f"{rule.head.relation}_null", [name], [(*_independent(rule), null)])
         inside = Names(all_variables((rule.head, *rule.body))).fresh(name)
-        renamed = _rename(aggregate, name, inside)
+        renamed = _rename(aggregate, {name: inside})
         renamed = replace(renamed, body=(_atom(table, [inside]), *renamed.body))
         known = replace(rule, body=(*rule.body, replace(null, negated=True)))
         return [known, _replace_in_rule(rule, aggregate, renamed, (null,))]
@@ -157,15 +194,18 @@ class _Extraction:
         places = zip(rule.head.arguments, columns, strict=True)
         return next((column.type.name for term, column in places if term is aggregate or term == result), None)
 
-    def _group(self, stem: str, shared: list[str], aggregate: Aggregate, result: Variable, name: str | None) -> Relation:
-        """The relation with one row for each group of the aggregate."""
-        aggregate = self._flat(stem, aggregate, shared)
-        types = self.typer.body_types(aggregate.body)
+    def _groups(
+        self, stem: str, shared: list[str], aggregates: list[Aggregate], results: list[Variable], named: list[str | None]
+    ) -> Relation:
+        """The relation with one row for each group of aggregates over one body; ``named``: the types that the results need to have."""
+        types = self.typer.body_types(aggregates[0].body)
         columns = [Column(name, types[name]) for name in shared]
-        found = self._result_type(aggregate)
-        columns.append(Column(result.name, replace(found, name=found.name or name)))
+        for aggregate, result, name in zip(aggregates, results, named, strict=True):
+            found = self._result_type(aggregate)
+            columns.append(Column(result.name, replace(found, name=found.name or name)))
         table = self._declare(stem, columns)
-        self.rules.append(Rule(_atom(table, [*shared, result.name]), (Comparison("=", result, aggregate),)))
+        names = [result.name for result in results]
+        self.rules.append(Rule(_atom(table, [*shared, *names]), equations(names, aggregates)))
         return table
 
     def _result_type(self, aggregate: Aggregate) -> Type:
@@ -259,6 +299,34 @@ def _common(types: Sequence[Type | None]) -> Type:
     return named.optional(len(known) < len(types) or any(t.nullable for t in known))
 
 
+def _shared(rule: Rule, aggregate: Aggregate) -> list[str]:
+    """The variables of the aggregate that are the rule's."""
+    inside = inner_variables(aggregate) & scope_variables((rule.head, *rule.body))
+    return [name for name in all_variables((rule.head, *rule.body)) if name in inside]
+
+
+_TOTALS = frozenset({"count", "sum", "mean"})
+
+
+def _alike(aggregate: Aggregate, visible: AbstractSet[str]) -> Aggregate | None:
+    """The aggregate with other names for its own variables: the same for all that go over the same rows. None if it is not so plain."""
+    plain = not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in aggregate.body)
+    targets = () if aggregate.target is None else (aggregate.target,)
+    if aggregate.operation not in _TOTALS or not plain or any(any(aggregates_of(term)) for term in targets):
+        return None
+    if (inner_variables(aggregate) & visible) - bound_inside(aggregate):
+        return None
+    body = name_wildcards(aggregate.body, Names({*inner_variables(aggregate), *visible}))
+    names = Names(visible)
+    return _rename(
+        replace(aggregate, body=body), {name: names.fresh("v") for name in all_variables(body) if name not in visible}
+    )
+
+
+def _is_over(aggregate: Aggregate | None, other: Aggregate) -> bool:
+    return aggregate is not None and aggregate.body == other.body
+
+
 def _result(rule: Rule, aggregate: Aggregate, shared: list[str]) -> tuple[Rule, Variable]:
     """The variable for the aggregate's result: that of ``x = sum …``, whose equation goes, or a new one."""
     for literal in rule.body:
@@ -303,13 +371,13 @@ def _is_among(atom: Atom, inner: Atom, shared: list[str]) -> bool:
     return atom.relation == inner.relation and all(map(fits, atom.arguments, inner.arguments))
 
 
-def _rename(aggregate: Aggregate, old: str, new: str) -> Aggregate:
-    """The aggregate with another name for a variable."""
+def _rename(aggregate: Aggregate, names: Mapping[str, str]) -> Aggregate:
+    """The aggregate with other names for variables."""
 
     def term(t: Term) -> Term:
         match t:
-            case Variable() if t.name == old:
-                return replace(t, name=new)
+            case Variable():
+                return replace(t, name=names.get(t.name, t.name))
             case Call():
                 return replace(t, arguments=tuple(map(term, t.arguments)))
             case Aggregate():

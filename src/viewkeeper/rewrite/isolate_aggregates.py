@@ -31,8 +31,9 @@ from viewkeeper.program.ast import (
     Wildcard,
     all_variables,
 )
+from viewkeeper.program.grouping import group_variables, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate, may_be_null
+from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
 
 
@@ -65,20 +66,20 @@ class _Isolation:
         self.alone = {name for name in heads if heads.count(name) == 1}
 
     def rule(self, rule: Rule) -> list[Rule]:
-        aggregate = grouping_aggregate(rule)
-        if aggregate is None:
+        grouping = grouping_of(rule)
+        if grouping is None:
             return [rule]
-        result = rule.body[0].left  # type: ignore[union-attr]
-        assert isinstance(result, Variable)
-        plain = tuple(map(Variable, [*group_variables(rule, aggregate), result.name]))
+        plain = tuple(map(Variable, [*grouping.groups, *grouping.results]))
         found = [rule]
         if rule.head.arguments != plain or rule.head.relation not in self.alone:
             types = self.typer.rule(rule)[1]
             columns = tuple(Column(v.name, types[v.name]) for v in plain)
             table = self._declare(f"{rule.head.relation}_group", columns)
             found = [Rule(Atom(table.name, plain), rule.body), Rule(rule.head, (Atom(table.name, plain),))]
-        if aggregate.operation in ("min", "max"):
-            found[0:1] = self._values(found[0], aggregate)
+        [first, *others] = grouping.aggregates
+        if first.operation in ("min", "max"):
+            assert not others, "they do not share a body with others"
+            found[0:1] = self._values(found[0], first)
         return found
 
     def _values(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from itertools import combinations
 
 from viewkeeper.program.ast import (
-    Aggregate,
     Atom,
     Call,
     Column,
@@ -32,6 +31,7 @@ from viewkeeper.program.ast import (
     Wildcard,
     relation_read,
 )
+from viewkeeper.program.grouping import Grouping, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.plan import (
     COUNT,
@@ -50,7 +50,7 @@ from viewkeeper.program.plan import (
 )
 from viewkeeper.program.strata import dependencies, stratify
 from viewkeeper.program.types import NUMBER, Type
-from viewkeeper.program.typing import Typer, group_variables, grouping_aggregate, may_be_null
+from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.isolate_aggregates import single_source
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 
@@ -84,36 +84,36 @@ def maintain(core: Program) -> Plan:
 
 
 def _flat(relation: Relation, rules: Sequence[Rule], typer: Typer, together: Together) -> Step:
-    aggregate = grouping_aggregate(rules[0])
-    if aggregate is None:
+    grouping = grouping_of(rules[0])
+    if grouping is None:
         gain = beside(relation, "gain").name
         return Counted(relation, tuple(rules), _changes([_counting(rule, gain) for rule in rules], together))
     [rule] = rules
+    aggregate = grouping.aggregates[0]
     if aggregate.operation in ("min", "max"):
         atom = single_source(aggregate)
         assert atom is not None and isinstance(aggregate.target, Variable)
         places = {a.name: i for i, a in enumerate(atom.arguments) if isinstance(a, Variable)}
-        groups = tuple(places[name] for name in group_variables(rule, aggregate))
+        groups = tuple(places[name] for name in grouping.groups)
         return Extreme(relation, rule, aggregate.operation, atom.relation, groups, places[aggregate.target.name])
-    return _grouped(relation, rule, aggregate, typer, together)
+    return _grouped(relation, rule, grouping, typer, together)
 
 
-def _grouped(relation: Relation, rule: Rule, aggregate: Aggregate, typer: Typer, together: Together) -> Grouped:
-    columns = list(relation.columns[:-1])
-    terms: list[Term] = [Variable(name) for name in group_variables(rule, aggregate)]
-    if aggregate.target is not None:
-        columns.append(Column("$target", _target_type(aggregate, typer)))
-        terms.append(aggregate.target)
-    gains = Relation(f"{relation.name}$gain", (*columns, Column(COUNT, NUMBER)))
-    counting = Rule(Atom(gains.name, tuple(terms)), aggregate.body)
-    return Grouped(relation, rule, aggregate, gains, _with(counting, _ONE), _changes([counting], together))
+def _grouped(relation: Relation, rule: Rule, grouping: Grouping, typer: Typer, together: Together) -> Grouped:
+    groups = relation.columns[: len(grouping.groups)]
+    targets = list(dict.fromkeys(a.target for a in grouping.aggregates if a.target is not None))
+    columns = [Column(f"$target{i}", _target_type(target, grouping.body, typer)) for i, target in enumerate(targets)]
+    gains = Relation(f"{relation.name}$gain", (*groups, *columns, Column(COUNT, NUMBER)))
+    counting = Rule(Atom(gains.name, (*map(Variable, grouping.groups), *targets)), grouping.body)
+    places = tuple(None if a.target is None else targets.index(a.target) for a in grouping.aggregates)
+    full, changes = _with(counting, _ONE), _changes([counting], together)
+    return Grouped(relation, rule, groups, grouping.aggregates, places, gains, full, changes)
 
 
-def _target_type(aggregate: Aggregate, typer: Typer) -> Type:
-    assert aggregate.target is not None
+def _target_type(target: Term, body: tuple[Literal, ...], typer: Typer) -> Type:
     probe = Variable("$target")
-    types = typer.body_types((*aggregate.body, Comparison("=", probe, aggregate.target)))
-    return types[probe.name].optional(may_be_null(aggregate.target, typer.body_types(aggregate.body)))
+    types = typer.body_types((*body, Comparison("=", probe, target)))
+    return types[probe.name].optional(may_be_null(target, typer.body_types(body)))
 
 
 def _counting(rule: Rule, gain: str) -> Rule:

@@ -13,10 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from viewkeeper.program.ast import (
-    Aggregate,
     Atom,
     Column,
-    Comparison,
     Literal,
     Negation,
     Program,
@@ -25,7 +23,7 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
 )
-from viewkeeper.program.typing import grouping_aggregate
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.rewrite.fresh import Names
 
 
@@ -48,14 +46,8 @@ def project_negations(program: Program) -> Program:
 
     for rule in program.rules:
         body = tuple(projected(literal, rule.head.relation) for literal in rule.body)
-        aggregate = grouping_aggregate(rule)
-        if aggregate is not None:
-            body = (_inside(rule, aggregate, tuple(projected(literal, rule.head.relation) for literal in aggregate.body)),)
+        grouping = grouping_of(rule)
+        if grouping is not None:
+            body = grouping.over(tuple(projected(literal, rule.head.relation) for literal in grouping.body))
         rules.append(replace(rule, body=body))
     return replace(program, relations=(*program.relations, *relations), rules=tuple(rules))
-
-
-def _inside(rule: Rule, aggregate: Aggregate, body: tuple[Literal, ...]) -> Literal:
-    comparison = rule.body[0]
-    assert isinstance(comparison, Comparison)
-    return replace(comparison, right=replace(aggregate, body=body))

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.program.ast import (
-    Aggregate,
     Atom,
     Call,
     Column,
@@ -35,9 +34,10 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
+from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import Kind, Type
-from viewkeeper.program.typing import Typer, grouping_aggregate, may_be_null
+from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards
 
@@ -63,9 +63,9 @@ class _Splitting:
         self.typer = Typer(dict(self.program.by_name), Hierarchy.of(self.program.types))
 
     def rule(self, rule: Rule) -> list[Rule]:
-        aggregate = grouping_aggregate(rule)
-        if aggregate is not None:
-            return self._grouping(rule, aggregate)
+        grouping = grouping_of(rule)
+        if grouping is not None:
+            return self._grouping(rule, grouping)
         if not any(isinstance(term, Call) for literal in (rule.head, *rule.body) for term in literal_terms(literal)):
             return [rule]
         weights = _Weights(rule.body, self.typer.rule(rule)[1])
@@ -89,27 +89,24 @@ class _Splitting:
         first = Rule(Atom(step.name, (*map(Variable, kept), *cut.steps)), safe)
         return [first, *self.rule(Rule(head, (Atom(step.name, tuple(Variable(c.name) for c in columns)), *rest), rule.span))]
 
-    def _grouping(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
+    def _grouping(self, rule: Rule, grouping: Grouping) -> list[Rule]:
         """An aggregate over something heavy is one over a relation with all its variables and the value of its target."""
-        types = self.typer.body_types(aggregate.body)
-        weights = _Weights(aggregate.body, types)
-        target = () if aggregate.target is None else (aggregate.target,)
-        if not any(map(weights.is_heavy, aggregate.body)) and all(weights.of(term) <= MOST for term in target):
+        weights = _Weights(grouping.body, self.typer.body_types(grouping.body))
+        targets = list(dict.fromkeys(a.target for a in grouping.aggregates if a.target is not None))
+        if not any(map(weights.is_heavy, grouping.body)) and all(weights.of(term) <= MOST for term in targets):
             return [rule]
         names = Names(all_variables((rule.head, *rule.body)))
-        body = name_wildcards(aggregate.body, names)
+        body = name_wildcards(grouping.body, names)
         types = self.typer.body_types(body)
-        value = Variable(names.fresh("value"))
+        values = {target: Variable(names.fresh("value")) for target in targets}
         columns = [Column(name, types[name]) for name in all_variables(body)]
-        columns += [Column(value.name, self._type(term, body, types)) for term in target]
+        columns += [Column(value.name, self._type(target, body, types)) for target, value in values.items()]
         over = self._declare(f"{rule.head.relation}_over", columns)
         variables = tuple(Variable(name) for name in all_variables(body))
-        flat = replace(
-            aggregate, target=value if target else None, body=(Atom(over.name, tuple(Variable(c.name) for c in columns)),)
-        )
-        assert isinstance(rule.body[0], Comparison)
-        grouping = replace(rule, body=(replace(rule.body[0], right=flat),))
-        return [*self.rule(Rule(Atom(over.name, (*variables, *target)), body)), grouping]
+        row = Atom(over.name, tuple(Variable(c.name) for c in columns))
+        flat = [replace(a, target=None if a.target is None else values[a.target], body=(row,)) for a in grouping.aggregates]
+        step = Rule(Atom(over.name, (*variables, *targets)), body)
+        return [*self.rule(step), replace(rule, body=equations(grouping.results, flat))]
 
     def _column_type(self, name: str, types: dict[str, Type], head: Atom) -> Type:
         """A computed value fits every subtype of its base; as a column it must say which one the head needs."""

@@ -25,11 +25,12 @@ from viewkeeper.program.ast import (
     Term,
     Variable,
 )
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_constant
 from viewkeeper.program.strata import Stratum, reads, stratify
 from viewkeeper.program.types import Type
-from viewkeeper.program.typing import Typer, grouping_aggregate
+from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored
 from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
@@ -185,7 +186,7 @@ class Asker:
             evaluate(part, self.state.tables)
 
     def _compile(self, rule: Rule, core: Program, about: Relation | None) -> Statement:
-        grouped = grouping_aggregate(rule)
+        grouped = grouping_of(rule)
         body = rule.body if grouped is None else grouped.body
         first = next((i for i, x in enumerate(body) if about and isinstance(x, Atom) and x.relation == about.name), None)
         compiler = Compiler(core.by_name, self.hierarchy, self.state.tables.dialect)

@@ -25,9 +25,10 @@ from viewkeeper.program.ast import (
     aggregates_in,
     all_variables,
 )
+from viewkeeper.program.grouping import grouping_aggregate
 from viewkeeper.program.safety import is_constant_fact, scope_variables
 from viewkeeper.program.types import Type
-from viewkeeper.program.typing import Typer, grouping_aggregate
+from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored, restore, store
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from viewkeeper.engines.embedded import column_definition
 from viewkeeper.engines.keep.changes import Gains, Row
@@ -12,18 +11,18 @@ from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.sqlite_dialect import fit_digits
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
-from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind
+from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
 
 EXACT = "$exact"
 
 
 class _GroupKeeper:
-    """One row for each group: the columns of the group, then the value."""
+    """One row for each group: the columns of the group, then its values."""
 
-    def __init__(self, tables: Tables, relation: Relation) -> None:
+    def __init__(self, tables: Tables, relation: Relation, groups: int) -> None:
         self.relations, self.tables, self.relation = (relation,), tables, relation
         self.touched = 0
-        self.groups = relation.columns[:-1]
+        self.groups, self.results = relation.columns[:groups], relation.columns[groups:]
         self.stored = Stored(tables, relation)
         self.groups_touched = tables.temporary(
             Relation(f"{relation.name}$touched", self.groups or (Column(PRESENT, NUMBER),)), unique=True
@@ -47,81 +46,93 @@ class _GroupKeeper:
         self.tables.used(self.groups_touched)
         self.touched += self.tables.run(f"INSERT INTO {self.groups_touched} {select} ON CONFLICT DO NOTHING").rowcount
 
-    def tell(self, value: str, source: str) -> None:
-        """Notes what changes in the touched groups t, whose new value is an expression over ``source``, and brings it in."""
-        old, result = self.stored.table, self.tables.name(self.relation.columns[-1].name)
+    def tell(self, values: list[str], source: str) -> None:
+        """Notes what changes in the touched groups t, whose new values are expressions over ``source``, and brings it in."""
+        results = [self.tables.name(c.name) for c in self.results]
+        new = [f'"$v{i}"' for i in range(len(values))]
         group = "".join(f"t.{self.tables.name(c.name)}, " for c in self.groups)
-        fresh = f'SELECT t.*, {value} AS "$v" FROM {self.groups_touched} AS t{source}'
+        chosen = ", ".join(f"{value} AS {name}" for value, name in zip(values, new, strict=True))
+        fresh = f"SELECT t.*, {chosen} FROM {self.groups_touched} AS t{source}"
+        there = " AND ".join(f"t.{name} IS NOT NULL" for name in new)
+        # A group without one of the values has no row.
+        same = " AND ".join([there, *(f"h.{old} IS t.{name}" for old, name in zip(results, new, strict=True))])
         changed = self.stored.changes.note(
-            f"SELECT {group}h.{result}, -1 FROM ({fresh}) AS t CROSS JOIN {old} AS h ON {self.same('h', 't')}"
-            f' WHERE h.{result} IS NOT t."$v"'
+            f"SELECT {group}{', '.join(f'h.{old}' for old in results)}, -1 FROM ({fresh}) AS t"
+            f" CROSS JOIN {self.stored.table} AS h ON {self.same('h', 't')} WHERE NOT ({same})"
         )
         changed += self.stored.changes.note(
-            f'SELECT {group}t."$v", 1 FROM ({fresh}) AS t LEFT JOIN {old} AS h ON {self.same("h", "t")}'
-            f' WHERE t."$v" IS NOT NULL AND h.{result} IS NOT t."$v"'
+            f"SELECT {group}{', '.join(f't.{name}' for name in new)}, 1 FROM ({fresh}) AS t"
+            f" LEFT JOIN {self.stored.table} AS h ON {self.same('h', 't')} WHERE {there} AND NOT ({same})"
         )
         if changed:
             self.stored.apply()
 
     @cached_property
     def _of_group(self) -> tuple[str, str, str, str]:
-        """The row of a group: what it is, and a new one, another value, none."""
-        table, result = self.stored.table, self.tables.name(self.relation.columns[-1].name)
+        """The row of a group: what it is, and a new one, other values, none."""
+        table, results = self.stored.table, [self.tables.name(c.name) for c in self.results]
         places = ", ".join("?" * len(self.relation.columns))
         return (
-            f"SELECT rowid, {result} FROM {table} WHERE {self.tables.given(self.groups)}",
+            f"SELECT rowid, {', '.join(results)} FROM {table} WHERE {self.tables.given(self.groups)}",
             f"INSERT INTO {table} VALUES ({places})",
-            f"UPDATE {table} SET {result} = ? WHERE rowid = ?",
+            f"UPDATE {table} SET {', '.join(f'{result} = ?' for result in results)} WHERE rowid = ?",
             f"DELETE FROM {table} WHERE rowid = ?",
         )
 
-    def tell_group(self, group: Row, value: Any) -> None:
-        """Notes what changes in one group, and brings it in. A group without columns is ()."""
+    def tell_group(self, group: Row, values: Row) -> None:
+        """Notes what changes in one group, and brings it in. A group without columns is (); one without a value has no row."""
         find, insert, update, delete = self._of_group
-        [(rowid, old)] = self.tables.fetch(find, group) or [(None, None)]
-        if old == value:
+        found = self.tables.fetch(find, group)
+        old = found[0][1:] if found else None
+        new = None if any(value is None for value in values) else values
+        if old == new:
             return
-        if value is None:
-            self.tables.run(delete, (rowid,))
-        elif rowid is None:
-            self.tables.run(insert, (*group, value))
+        if new is None:
+            self.tables.run(delete, found[0][:1])
+        elif old is None:
+            self.tables.run(insert, (*group, *new))
         else:
-            self.tables.run(update, (value, rowid))
-        self.stored.changes.add([((*group, v), sign) for v, sign in ((old, -1), (value, 1)) if v is not None])
+            self.tables.run(update, (*new, found[0][0]))
+        self.stored.changes.add([((*group, *row), sign) for row, sign in ((old, -1), (new, 1)) if row is not None])
 
 
 class TotalKeeper(_GroupKeeper):
     """count, sum and mean: arithmetic on what is stored for each group, exact for integers, decimals and floats."""
 
     def __init__(self, tables: Tables, step: Grouped) -> None:
-        super().__init__(tables, step.relation)
+        super().__init__(tables, step.relation, len(step.groups))
         self.step = step
         self.state = f"main.{tables.dialect.identifier(tables.dialect.state(step.relation.name))}"
-        self.target = None if step.aggregate.target is None else step.gains.columns[-2]
+        self.targets = step.gains.columns[len(step.groups) : -1]
         self.gains = Gains(tables, step.relation, step.gains, step.changes)
         self.gain = self.gains.table
 
-    # What is summed up for a group: name → expression over gains ($t is the target, $n how often it comes)
+    # What is summed up for a group: name → expression over gains ($t0, $t1 … are the targets, $n how often they come)
 
     @cached_property
     def sums(self) -> dict[str, str]:
         found = {"$n": 'sum("$n")'}
-        if self.target is None:
-            return found
-        found["$m"] = 'sum(CASE WHEN "$t" IS NULL THEN 0 ELSE "$n" END)'
-        if self.target.type.kind is Kind.FLOAT:
-            return found | {EXACT: 'vk_exact_sum("$t", "$n")'}
-        return found | {"$high": 'sum("$n" * ("$t" >> 32))', "$low": 'sum("$n" * ("$t" & 4294967295))'}
+        for i, target in enumerate(self.targets):
+            found[f"$m{i}"] = f'sum(CASE WHEN "$t{i}" IS NULL THEN 0 ELSE "$n" END)'
+            if target.type.kind is Kind.FLOAT:
+                found[f"{EXACT}{i}"] = f'vk_exact_sum("$t{i}", "$n")'
+            else:
+                found[f"$high{i}"] = f'sum("$n" * ("$t{i}" >> 32))'
+                found[f"$low{i}"] = f'sum("$n" * ("$t{i}" & 4294967295))'
+        return found
 
-    def value(self, alias: str) -> str:
-        """The result of a group."""
-        n, m, high, low = (f'{alias}."${name}"' for name in ("n", "m", "high", "low"))
-        result, operation = self.relation.columns[-1].type, self.step.aggregate.operation
-        if operation == "count" or self.target is None:
-            return n
-        kind, scale = self.target.type.kind, self.target.type.scale
+    def values(self, alias: str) -> list[str]:
+        """The results of a group."""
+        aggregates = zip(self.step.aggregates, self.step.targets, self.results, strict=True)
+        return [self._value(alias, a.operation, target, result.type) for a, target, result in aggregates]
+
+    def _value(self, alias: str, operation: str, place: int | None, result: Type) -> str:
+        if operation == "count" or place is None:
+            return f'{alias}."$n"'
+        m, high, low = (f'{alias}."${name}{place}"' for name in ("m", "high", "low"))
+        kind, scale = self.targets[place].type.kind, self.targets[place].type.scale
         if kind is Kind.FLOAT:
-            return f'vk_exact_value({alias}."{EXACT}", {m if operation == "mean" else "1"})'
+            return f'vk_exact_value({alias}."{EXACT}{place}", {m if operation == "mean" else "1"})'
         if operation == "mean":
             return f"CASE WHEN {m} > 0 THEN vk_mean_parts({high}, {low}, {m} * {10**scale}) END"
         total = f"vk_sum_parts({high}, {low})"
@@ -130,7 +141,7 @@ class TotalKeeper(_GroupKeeper):
     def create(self) -> None:
         super().create()
         groups = [column_definition(c) for c in self.groups] or ["present INTEGER NOT NULL"]
-        totals = [f'"{name}" {"TEXT" if name == EXACT else "INTEGER"} NOT NULL' for name in self.sums]
+        totals = [f'"{name}" {"TEXT" if name.startswith(EXACT) else "INTEGER"} NOT NULL' for name in self.sums]
         self.tables.run(f"CREATE TABLE IF NOT EXISTS {self.state} ({', '.join(groups + totals)}) STRICT")
         bare = self.state.removeprefix("main.")
         index = self.tables.dialect.identifier(f"groups of {bare[1:-1]}")
@@ -148,20 +159,22 @@ class TotalKeeper(_GroupKeeper):
         """Gains added up by group; without columns to group by there is one group, also of nothing."""
         grouped = f" GROUP BY {', '.join(self.names())}" if self.groups else ""
         chosen = self.names() if self.groups else ["1"]
-        nothing = dict.fromkeys(self.sums, "0") | {EXACT: "'0'"}
+        nothing = {name: "'0'" if name.startswith(EXACT) else "0" for name in self.sums}
         sums = [f'coalesce({sql}, {nothing[name]}) AS "{name}"' for name, sql in self.sums.items()]
         return f"SELECT {', '.join([*chosen, *sums])} FROM ({source}){grouped}"
 
     def _gains(self, source: str) -> str:
-        target = "" if self.target is None else f', "{self.target.name}" AS "$t"'
+        targets = "".join(f', "{target.name}" AS "$t{i}"' for i, target in enumerate(self.targets))
         group = "".join(f"{name}, " for name in self.names()) if self.groups else ""
-        return f'SELECT {group}"{COUNT}" AS "$n"{target} FROM {source}'
+        return f'SELECT {group}"{COUNT}" AS "$n"{targets} FROM {source}'
+
+    def _gain_names(self) -> list[str]:
+        return [*(self.names() if self.groups else []), *(f'"{target.name}"' for target in self.targets), f'"{COUNT}"']
 
     def fill(self) -> None:
         self.forget_totals()
         select = self.tables.select(self.step.full)
-        names = [*(self.names() if self.groups else []), *([f'"{self.target.name}"'] if self.target else []), f'"{COUNT}"']
-        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(names))
+        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self._gain_names()))
         source = f"(SELECT {renamed} FROM ({select.sql}))"
         self.tables.run(f"INSERT INTO {self.state} {self._folded(self._gains(source))}", select.parameters, self.relation.name)
         self.evaluate_totals()
@@ -174,9 +187,11 @@ class TotalKeeper(_GroupKeeper):
     def evaluate_totals(self) -> None:
         """The rows, which are not there yet, of the groups whose totals are."""
         group = "".join(f"s.{name}, " for name in self.names()) if self.groups else ""
+        values = {f'"$v{i}"': sql for i, sql in enumerate(self.values("s"))}
+        chosen = ", ".join(f"{sql} AS {name}" for name, sql in values.items())
         self.tables.run(
-            f'INSERT INTO {self.stored.table} SELECT {group}"$v" FROM (SELECT s.*, {self.value("s")} AS "$v" FROM {self.state} AS s) AS s'
-            ' WHERE "$v" IS NOT NULL',
+            f"INSERT INTO {self.stored.table} SELECT {group}{', '.join(values)} FROM (SELECT s.*, {chosen} FROM {self.state} AS s) AS s"
+            f" WHERE {' AND '.join(f'{name} IS NOT NULL' for name in values)}",
             relation=self.relation.name,
         )
 
@@ -191,7 +206,7 @@ class TotalKeeper(_GroupKeeper):
     def _added(self) -> str:
         added = ", ".join(
             f'"{name}" = vk_exact_add("{name}", excluded."{name}")'
-            if name == EXACT
+            if name.startswith(EXACT)
             else f'"{name}" = "{name}" + excluded."{name}"'
             for name in self.sums
         )
@@ -213,19 +228,17 @@ class TotalKeeper(_GroupKeeper):
                 f"DELETE FROM {self.state} WHERE rowid IN (SELECT s.rowid FROM {self.groups_touched} AS t CROSS JOIN {self.state} AS s"
                 f' ON {self.same("s", "t")} WHERE s."$n" = 0)'
             )
-        self.tell(
-            f'CASE WHEN s."$n" IS NOT NULL THEN {self.value("s")} END', f" LEFT JOIN {self.state} AS s ON {self.same('s', 't')}"
-        )
+        values = [f'CASE WHEN s."$n" IS NOT NULL THEN {value} END' for value in self.values("s")]
+        self.tell(values, f" LEFT JOIN {self.state} AS s ON {self.same('s', 't')}")
 
     @cached_property
     def _of_state(self) -> tuple[str, str, str]:
-        """A group's totals: something added, the value they give, none."""
-        names = [*(self.names() if self.groups else []), *([f'"{self.target.name}"'] if self.target else []), f'"{COUNT}"']
-        one = f"(SELECT {', '.join(f'? AS {name}' for name in names)})"
-        value = f'CASE WHEN s."$n" <> 0 THEN {self.value("s")} END' if self.groups else self.value("s")
+        """A group's totals: something added, the values they give, none."""
+        one = f"(SELECT {', '.join(f'? AS {name}' for name in self._gain_names())})"
+        values = [f'CASE WHEN s."$n" <> 0 THEN {value} END' if self.groups else value for value in self.values("s")]
         return (
             f"INSERT INTO {self.state} SELECT * FROM ({self._folded(self._gains(one))}){self._added}",
-            f'SELECT s.rowid, s."$n", {value} FROM {self.state} AS s WHERE {self.tables.given(self.groups)}',
+            f'SELECT s.rowid, s."$n", {", ".join(values)} FROM {self.state} AS s WHERE {self.tables.given(self.groups)}',
             f"DELETE FROM {self.state} WHERE rowid = ?",
         )
 
@@ -236,17 +249,17 @@ class TotalKeeper(_GroupKeeper):
             self.tables.run(add, (*row, gained), name)
         for group in dict.fromkeys(row[:width] for row, _ in gains):
             self.touched += 1
-            [(rowid, number, value)] = self.tables.fetch(find, group, name)
+            [(rowid, number, *values)] = self.tables.fetch(find, group, name)
             if number == 0 and self.groups:
                 self.tables.run(delete, (rowid,))
-            self.tell_group(group, value)
+            self.tell_group(group, tuple(values))
 
 
 class ExtremeKeeper(_GroupKeeper):
     """min and max: the first or last value of the group in an index."""
 
     def __init__(self, tables: Tables, step: Extreme) -> None:
-        super().__init__(tables, step.relation)
+        super().__init__(tables, step.relation, len(step.groups))
         self.step = step
         self.source = tables.relations[step.source]
         self._groups: dict[Row, None] = {}
@@ -299,9 +312,9 @@ class ExtremeKeeper(_GroupKeeper):
 
     def settle(self) -> None:
         if self._in_table:
-            self.tell(f"({self._first(self.names('t'))})", "")
+            self.tell([f"({self._first(self.names('t'))})"], "")
             return
         for group in self._groups:
             self.touched += 1
             found = self.tables.fetch(self._first_of_one, group)
-            self.tell_group(group, found[0][0] if found else None)
+            self.tell_group(group, found[0] if found else (None,))

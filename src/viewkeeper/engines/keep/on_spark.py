@@ -193,13 +193,13 @@ class SparkWorker:
             return False
         names = column_names(step.gains)
         self.engine.use("vk_exact_total")
-        folded = _grouped(derived, names[: len(keeper.groups)], _totals(keeper, "" if keeper.target is None else names[-2]))
+        folded = _grouped(derived, names[: len(keeper.groups)], _totals(keeper, names[len(keeper.groups) : -1]))
         if not keeper.groups:
             folded = folded.selectExpr("1L AS present", "*")
         totals, rows = self.engine.kept(step.relation.name, folded)
         self._check(step.relation, rows)
         keeper.forget_totals()
-        state = tuple(Column(name, _TEXT if name == EXACT else NUMBER) for name in keeper.sums)
+        state = tuple(Column(name, _TEXT if name.startswith(EXACT) else NUMBER) for name in keeper.sums)
         columns = step.gains.columns[: len(keeper.groups)] or (Column("present", NUMBER),)
         self._insert(keeper.state, Relation(step.relation.name, (*columns, *state)), totals, rows)
         keeper.evaluate_totals()
@@ -383,16 +383,17 @@ def _quoted(names: Iterable[str]) -> list[str]:
     return [f"`{name}`" for name in names]
 
 
-def _totals(keeper: TotalKeeper, target: str) -> dict[str, str]:
+def _totals(keeper: TotalKeeper, targets: Sequence[str]) -> dict[str, str]:
     """The sums of ``TotalKeeper.sums`` in Spark's SQL."""
-    t, n = f"`{target}`", f"`{COUNT}`"
-    expressions = {
-        "$n": f"coalesce(sum({n}), 0L)",
-        "$m": f"coalesce(sum(CASE WHEN {t} IS NULL THEN 0L ELSE {n} END), 0L)",
-        "$high": f"coalesce(sum({n} * shiftright({t}, 32)), 0L)",
-        "$low": f"coalesce(sum({n} * ({t} & 4294967295L)), 0L)",
-        EXACT: f"vk_exact_total(collect_list({t}))",
-    }
+    n = f"`{COUNT}`"
+    expressions = {"$n": f"coalesce(sum({n}), 0L)"}
+    for i, t in enumerate(_quoted(targets)):
+        expressions |= {
+            f"$m{i}": f"coalesce(sum(CASE WHEN {t} IS NULL THEN 0L ELSE {n} END), 0L)",
+            f"$high{i}": f"coalesce(sum({n} * shiftright({t}, 32)), 0L)",
+            f"$low{i}": f"coalesce(sum({n} * ({t} & 4294967295L)), 0L)",
+            f"{EXACT}{i}": f"vk_exact_total(collect_list({t}))",
+        }
     return {name: expressions[name] for name in keeper.sums}
 
 

@@ -1,0 +1,75 @@
+"""Rules that group: ``head(x, s) :- s = sum y : { body }`` has one row for each x."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from viewkeeper.program.ast import Aggregate, Comparison, Literal, Rule, Variable, all_variables
+
+
+def grouping_aggregate(rule: Rule) -> Aggregate | None:
+    """The aggregate of a rule of the form ``head(x, s) :- s = sum y : { body }``, which groups by x; else None.
+
+    Without an x the group is everything, also if that is nothing.
+    """
+    if len(rule.body) != 1 or not isinstance(rule.body[0], Comparison) or rule.body[0].operator != "=":
+        return None
+    left, right = rule.body[0].left, rule.body[0].right
+    if isinstance(left, Variable) and isinstance(right, Aggregate) and left.name not in _aggregate_variables(right):
+        return right
+    return None
+
+
+def group_variables(rule: Rule, aggregate: Aggregate) -> list[str]:
+    """The variables a grouping rule groups by."""
+    inner = _aggregate_variables(aggregate)
+    return [name for name in all_variables((rule.head,)) if name in inner]
+
+
+def _aggregate_variables(aggregate: Aggregate) -> set[str]:
+    target = () if aggregate.target is None else (Comparison("=", aggregate.target, aggregate.target),)
+    return set(all_variables((*target, *aggregate.body)))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What a grouping rule of a core program computes: several results over one body, as in
+
+    head(x, s, n) :- s = sum y : { body }, n = count : { body }.
+    """
+
+    groups: tuple[str, ...]
+    results: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def body(self) -> tuple[Literal, ...]:
+        return self.aggregates[0].body
+
+    def over(self, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
+        """The body of the rule with another body of its aggregates."""
+        return equations(self.results, [replace(aggregate, body=body) for aggregate in self.aggregates])
+
+
+def equations(results: Iterable[str], aggregates: Iterable[Aggregate]) -> tuple[Literal, ...]:
+    return tuple(Comparison("=", Variable(name), aggregate) for name, aggregate in zip(results, aggregates, strict=True))
+
+
+def grouping_of(rule: Rule) -> Grouping | None:
+    """None if it is another rule."""
+    results: list[str] = []
+    aggregates: list[Aggregate] = []
+    for literal in rule.body:
+        match literal:
+            case Comparison(operator="=", left=Variable() as left, right=Aggregate() as right):
+                results.append(left.name)
+                aggregates.append(right)
+            case _:
+                return None
+    if not aggregates or any(aggregate.body != aggregates[0].body for aggregate in aggregates):
+        return None
+    inner = set().union(*map(_aggregate_variables, aggregates))
+    if inner & set(results):
+        return None
+    return Grouping(tuple(name for name in all_variables((rule.head,)) if name in inner), tuple(results), tuple(aggregates))
