@@ -27,14 +27,9 @@ TOTALS = f"""{DEPENDS}
 .decl package(name: symbol, version: symbol, section: symbol, installed_kb: number)
 .decl needed(section: symbol, package: symbol, dependency: symbol, installed_kb: number)
 needed(s, p, d, kb) :- depends(p, d), package(p, _, s, _), package(d, _, _, kb).
-.decl packages(section: symbol, packages: number)
-packages(s, n) :- n = count : {{ needed(s, _, _, _) }}.
-.decl total(section: symbol, installed_kb: number)
-total(s, t) :- t = sum kb : {{ needed(s, _, _, kb) }}.
-.decl largest(section: symbol, installed_kb: number)
-largest(s, m) :- m = max kb : {{ needed(s, _, _, kb) }}.
 .decl totals(section: symbol, packages: number, total: number, largest: number)
-totals(s, n, t, m) :- packages(s, n), total(s, t), largest(s, m).
+totals(s, n, t, m) :- needed(s, _, _, _), n = count : {{ needed(s, _, _, _) }}, t = sum kb : {{ needed(s, _, _, kb) }},
+    m = max kb : {{ needed(s, _, _, kb) }}.
 """
 LARGEST = """
 SELECT d.package, d.dependency FROM depends d JOIN package p ON p.name = d.package JOIN package n ON n.name = d.dependency

@@ -31,14 +31,9 @@ TOTALS = """
 .decl depends(package: number, dependency: number)
 .decl needed(section: number, package: number, dependency: number, installed_kb: number)
 needed(s, p, d, kb) :- depends(p, d), package(p, s, _), package(d, _, kb).
-.decl packages(section: number, packages: number)
-packages(s, n) :- n = count : { needed(s, _, _, _) }.
-.decl total(section: number, installed_kb: number)
-total(s, t) :- t = sum kb : { needed(s, _, _, kb) }.
-.decl largest(section: number, installed_kb: number)
-largest(s, m) :- m = max kb : { needed(s, _, _, kb) }.
 .decl totals(section: number, packages: number, total: number, largest: number)
-totals(s, n, t, m) :- packages(s, n), total(s, t), largest(s, m).
+totals(s, n, t, m) :- needed(s, _, _, _), n = count : { needed(s, _, _, _) }, t = sum kb : { needed(s, _, _, kb) },
+    m = max kb : { needed(s, _, _, kb) }.
 """
 
 
