@@ -42,6 +42,8 @@ Sized: TypeAlias = "tuple[DataFrame, int]"
 _BY_FILE = 100_000
 # Below this a side of a join is sent to every worker.
 _BROADCAST = 20_000
+# Above this no hash table is made of a side: it would have to fit into memory. Sorting need not.
+_HASHED = 2_000_000
 # More chunks than this are merged.
 _CHUNKS = 5
 _HASH = "$row"
@@ -291,11 +293,7 @@ class SparkEngine:
         if len(sizes) < 2:
             return statement.sql
         largest = max(sizes, key=lambda alias: sizes[alias])
-        hints = [
-            f"{'BROADCAST' if size < _BROADCAST else 'SHUFFLE_HASH'}({alias})"
-            for alias, size in sizes.items()
-            if alias != largest
-        ]
+        hints = [f"{_hint(size)}({alias})" for alias, size in sizes.items() if alias != largest]
         return statement.sql.replace("SELECT ", f"SELECT /*+ {', '.join(hints)} */ ", 1)
 
     def _add(self, relation: str, found: list[DataFrame]) -> int:
@@ -348,6 +346,11 @@ class SparkEngine:
             return action()
 
 
+def _hint(rows: int) -> str:
+    """How to join with a side of so many rows, if it is the smaller one."""
+    return "BROADCAST" if rows < _BROADCAST else "SHUFFLE_HASH" if rows <= _HASHED else "MERGE"
+
+
 def _keyed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Distinct rows with the hash they are partitioned by."""
     names = [f"`{name}`" for name in columns]
@@ -366,7 +369,7 @@ def _minus(candidates: DataFrame, rows: _Rows, columns: Sequence[str]) -> DataFr
     for name in columns:
         same &= F.expr(f"ifnull(`known {name}` = `{name}`, `known {name}` IS NULL AND `{name}` IS NULL)")
     if (rows.count or 0) < 2 * rows.delta:
-        return candidates.join(known.hint("shuffle_hash"), same, "left_anti")
+        return candidates.join(known.hint(_hint(max(_BROADCAST, rows.count or 0))), same, "left_anti")
     # The hash table is built of the candidates, the smaller side by now; an anti-join could only build it of the other.
     joined = known.join(candidates.hint("shuffle_hash"), same, "right_outer")
     return joined.where(f"`known {_HASH}` IS NULL").select(*(f"`{name}`" for name in (_HASH, *columns)))
@@ -383,7 +386,7 @@ def without(frame: DataFrame, rows: Sized, columns: Sequence[str], how: str = "l
     """The rows of a frame that are not among others, or with "left_semi" those that are."""
     from pyspark.sql import functions as F
 
-    others = rows[0].toDF(*(f"known {name}" for name in columns)).hint("broadcast" if rows[1] < _BROADCAST else "shuffle_hash")
+    others = rows[0].toDF(*(f"known {name}" for name in columns)).hint(_hint(rows[1]))
     same = reduce(lambda a, b: a & b, (F.expr(f"`known {name}` <=> `{name}`") for name in columns))
     return frame.join(others, same, how)
 
