@@ -261,15 +261,12 @@ pairs(x, n) :- r(x, x), n = count : { r(x, _) }.""",
     "several aggregates of the same rows": """
 .decl pay(who: symbol, x: number?, f: float?, d: decimal(18,2))
 .decl who(w: symbol)
-.decl all(n: number, x: number, f: float, d: decimal(18,2), m: float)
-all(n, x, f, d, m) :- n = count : { pay(_, _, _, _) }, x = sum a : { pay(_, a, _, _) }, f = sum b : { pay(_, _, b, _) },
-    d = sum c : { pay(_, _, _, c) }, m = mean c : { pay(_, _, _, c) }.
-.decl each(w: symbol, n: number, x: number, f: float, d: decimal(18,2))
-each(w, n, x, f, d) :- who(w), n = count : { pay(w, _, _, _) }, x = sum a * 2 : { pay(w, a, _, _) }, f = sum b : { pay(w, _, b, _) },
-    d = sum c : { pay(w, _, _, c) }.
-.decl means(w: symbol, x: float, f: float, d: float, n: number)
-means(w, x, f, d, n) :- pay(w, _, _, _), x = mean a : { pay(w, a, _, _) }, f = mean b : { pay(w, _, b, _) },
-    d = mean c : { pay(w, _, _, c) }, n = count : { pay(w, _, _, _) }.
+.decl all(n: number, x: number, f: float, d: float)
+all(n, x, f, m) :- n = count : { pay(_, _, _, _) }, x = sum a : { pay(_, a, _, _) }, f = sum b : { pay(_, _, b, _) }, m = 0.5.
+.decl each(w: symbol, n: number, x: number, d: decimal(18,2))
+each(w, n, x, d) :- who(w), n = count : { pay(w, _, _, _) }, x = sum a * 2 : { pay(w, a, _, _) }, d = sum c : { pay(w, _, _, c) }.
+.decl means(w: symbol, x: float, f: float, d: float)
+means(w, x, f, d) :- pay(w, _, _, _), x = mean a : { pay(w, a, _, _) }, f = mean b : { pay(w, _, b, _) }, d = mean c : { pay(w, _, _, c) }.
 .decl some(w: symbol, n: number, x: number)
 some(w, n, x) :- who(w), n = count : { pay(w, a, _, _), a > 2 }, x = sum b + 1 : { pay(w, b, _, _), b > 2 }, n < 9.""",
 }
