@@ -51,11 +51,11 @@ def files_of(view: str) -> dict[str, str]:
     return {name: str(FILES[name]) for name in (["depends"] if view == "closure" else ["depends", "package"])}
 
 
-def viewkeeper(view: str) -> Callable[[Run], dict[str, Any]]:
+def viewkeeper(view: str, durable: bool = True) -> Callable[[Run], dict[str, Any]]:
     program, name = (DEPENDS + CLOSURE, "based_on") if view == "closure" else (TOTALS, "totals")
 
     def subject(run: Run) -> dict[str, Any]:
-        with loaded(program, *files_of(view)) as (warehouse, load):
+        with loaded(program, *files_of(view), durable=durable) as (warehouse, load):
             [before] = warehouse.show(name)
             done = {part: commits(warehouse, changes, name) for part, changes in changes_of(view).items()}
         return {"load": load, "rows": before.rows, "parts": done}
@@ -123,13 +123,12 @@ def times(result: Mapping[str, Any], kind: str) -> Times:
     return Times([seconds for seconds, _ in result["parts"][part][start::2]])
 
 
-def table(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def table(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = [*TIMES]
     for kind, (part, _) in KINDS.items():
-        if part in ours["parts"]:
-            lines.append(f"| {kind}: viewkeeper | {times(ours, kind).cells()} |")
-            if "parts" in theirs:
-                lines.append(f"| {kind}: Pathway | {times(theirs, kind).cells()} |")
+        for name, result in results.items():
+            if part in result.get("parts", ()):
+                lines.append(f"| {kind}: {name} | {times(result, kind).cells()} |")
     return lines
 
 
@@ -158,13 +157,19 @@ def text(results: Mapping[str, Any]) -> list[str]:
         "",
         "The closure:",
         "",
-        *table(closure, their_closure),
+        *table({"viewkeeper": closure, "Pathway": their_closure}),
         "",
         loading(closure, their_closure),
         "",
         "Section → count, sum and maximum of the installed size over `depends` ⋈ `package` ⋈ `package`:",
         "",
-        *table(totals, their_totals),
+        *table(
+            {
+                "viewkeeper": totals,
+                "viewkeeper, not durable": results["viewkeeper totals, not durable"],
+                "Pathway": their_totals,
+            }
+        ),
         "",
         loading(totals, their_totals),
         "",
@@ -193,6 +198,7 @@ def text(results: Mapping[str, Any]) -> list[str]:
 SECTION = Section(
     "Against Pathway",
     {f"{name} {view}": subject(view) for view in ("closure", "totals")
-     for name, subject in (("viewkeeper", viewkeeper), ("pathway", pathway))},
+     for name, subject in (("viewkeeper", viewkeeper), ("pathway", pathway))}
+    | {"viewkeeper totals, not durable": viewkeeper("totals", durable=False)},
     text,
 )  # fmt: skip

@@ -71,11 +71,11 @@ def viewkeeper(run: Run) -> dict[str, Any]:
 
 
 @contextmanager
-def loaded(program: str, *names: str) -> Any:
+def loaded(program: str, *names: str, durable: bool = True) -> Any:
     """A warehouse with the program and these relations of Debian, and how long loading took."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        vk.open(Path(directory) / "w", create=True, engine="embedded") as warehouse,
+        vk.open(Path(directory) / "w", create=True, engine="embedded", durable=durable) as warehouse,
     ):
         warehouse.define(program)
         started = time.perf_counter()

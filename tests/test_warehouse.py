@@ -6,6 +6,8 @@ import datetime
 import gc
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -218,6 +220,23 @@ def test_views_follow_loads(graph: Warehouse) -> None:
     assert rows(graph, "size(x, n)") == [("a", 3), ("b", 3), ("c", 3)]
     assert right(graph)
     assert graph.load("edge", [("a", "b")]).number is None
+
+
+def test_a_commit_that_does_not_wait_for_the_disk_survives_its_process(tmp_path: Path) -> None:
+    program = f"""
+import os, viewkeeper as vk
+shop = vk.open({str(tmp_path / "w")!r}, create=True, durable=False)
+shop.define(".decl r(x: number)")
+shop.commit({{"r": [1, 2]}})
+[[waits]] = shop._writer.catalog.connection.execute("PRAGMA synchronous")
+os._exit(40 + waits)
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 41  # 1 is NORMAL
+    with vk.open(tmp_path / "w") as shop:
+        assert list(shop.query("r(x)")) == [(1,), (2,)]
+        shop.commit({"r": [3]})
+        assert shop._writer is not None
+        assert shop._writer.catalog.connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_a_preview_of_many_first_rows_tells_them_and_leaves_nothing(tmp_path: Path) -> None:

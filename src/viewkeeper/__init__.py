@@ -46,13 +46,21 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def open(path: str | Path, spark: SparkSession | str | None = None, *, create: bool = False, engine: str = "auto") -> Warehouse:
+def open(
+    path: str | Path,
+    spark: SparkSession | str | None = None,
+    *,
+    create: bool = False,
+    engine: str = "auto",
+    durable: bool = True,
+) -> Warehouse:
     """Opens a warehouse directory; with ``create`` makes an empty one first if there is none.
 
     ``spark`` is a session to use, or a master URL; without it a local session starts the first time Spark is needed.
+    Without ``durable`` a commit does not wait for the disk: it survives its process, but the last ones may be lost with the power.
     """
     from viewkeeper.warehouse import Warehouse
 
     if create:
         Warehouse.create(path, exist_ok=True)
-    return Warehouse(path, spark, engine)
+    return Warehouse(path, spark, engine, durable=durable)

@@ -59,13 +59,22 @@ class Warehouse:
     """
 
     def __init__(
-        self, path: str | Path, spark: SparkSession | str | None = None, engine: str = "auto", hot_rows: int = 20_000_000
+        self,
+        path: str | Path,
+        spark: SparkSession | str | None = None,
+        engine: str = "auto",
+        hot_rows: int = 20_000_000,
+        durable: bool = True,
     ) -> None:
-        """``hot_rows``: a relation that Spark writes and that is larger stays Parquet, the catalog does not hold its rows."""
+        """``hot_rows``: a relation that Spark writes and that is larger stays Parquet, the catalog does not hold its rows.
+
+        ``durable``: a commit returns when it is on the disk.
+        """
         check_engine(engine)
         self.path = Path(path)
         self.engine = engine
         self.hot_rows = hot_rows
+        self.durable = durable
         self._spark = spark
         self._changes = RLock()
         self._closed = self._changed = False
@@ -410,7 +419,7 @@ class Warehouse:
         from viewkeeper.writer import Writer
 
         if self._writer is None or self._writer.process != os.getpid():
-            self._writer = Writer(self.path)
+            self._writer = Writer(self.path, self.durable)
         return self._writer
 
     def _close_writer(self) -> None:

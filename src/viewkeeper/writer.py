@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, durable: bool = True) -> None:
         self.path = path
         self.catalog = Catalog.open(path, writable=True)
+        if not durable:
+            self.catalog.wait_for_disk(False)
         self.engine = EmbeddedEngine(self.catalog.connection)
         self.process = os.getpid()
         self._version: int | None = None

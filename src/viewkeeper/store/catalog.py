@@ -145,6 +145,10 @@ class Catalog:
     def close(self) -> None:
         self.connection.close()
 
+    def wait_for_disk(self, wait: bool) -> None:
+        """Is a transaction on the disk when it ends? If not, the last ones may be lost with the power, but nothing is ever half there."""
+        self.connection.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
+
     # ---- transactions
 
     @contextmanager
