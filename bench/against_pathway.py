@@ -110,12 +110,7 @@ KINDS = {
 }
 # pg_ivm was measured once, on another day, and is not part of this run.
 QUOTED = "For comparison, not measured here: PostgreSQL's pg_ivm took 0.86 ms (22 ms where the maximum goes) in an earlier measurement."
-
-# From a breakdown of single commits, by hand.
-WHY = (
-    "Where we are slower: about 0.5 ms of a commit is its durability (some 25 pages of SQLite's log and one wait for the disk), the rest are about 35 "
-    "statements and the Python around them. Pathway writes nothing."
-)
+WHY = "Where the time of such a commit goes: [decision 0009](decisions/0009-maintenance.md). Pathway writes nothing to a disk."
 
 
 def times(result: Mapping[str, Any], kind: str) -> Times:

@@ -261,8 +261,8 @@ pairs(x, n) :- r(x, x), n = count : { r(x, _) }.""",
     "several aggregates of the same rows": """
 .decl pay(who: symbol, x: number?, f: float?, d: decimal(18,2))
 .decl who(w: symbol)
-.decl all(n: number, x: number, f: float, d: float)
-all(n, x, f, m) :- n = count : { pay(_, _, _, _) }, x = sum a : { pay(_, a, _, _) }, f = sum b : { pay(_, _, b, _) }, m = 0.5.
+.decl all(n: number, x: number, f: float)
+all(n, x, f) :- n = count : { pay(_, _, _, _) }, x = sum a : { pay(_, a, _, _) }, f = sum b : { pay(_, _, b, _) }.
 .decl each(w: symbol, n: number, x: number, d: decimal(18,2))
 each(w, n, x, d) :- who(w), n = count : { pay(w, _, _, _) }, x = sum a * 2 : { pay(w, a, _, _) }, d = sum c : { pay(w, _, _, c) }.
 .decl means(w: symbol, x: float, f: float, d: float)

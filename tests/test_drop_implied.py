@@ -45,4 +45,4 @@ def read_by(rule: str) -> list[list[str]]:
     ],
 )
 def test_what_is_left_of_a_body(rule: str, left: list[str]) -> None:
-    assert left in read_by(rule)
+    assert {tuple(found) for found in read_by(rule)} == {tuple(left)}

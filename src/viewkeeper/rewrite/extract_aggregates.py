@@ -60,7 +60,7 @@ from viewkeeper.program.safety import bound_variables, inner_variables, scope_va
 from viewkeeper.program.types import NUMBER, Kind, Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
-from viewkeeper.rewrite.terms import map_terms, name_wildcards
+from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute_in
 
 
 def extract_aggregates(program: Program) -> Program:
@@ -373,25 +373,9 @@ def _is_among(atom: Atom, inner: Atom, shared: list[str]) -> bool:
 
 def _rename(aggregate: Aggregate, names: Mapping[str, str]) -> Aggregate:
     """The aggregate with other names for variables."""
-
-    def term(t: Term) -> Term:
-        match t:
-            case Variable():
-                return replace(t, name=names.get(t.name, t.name))
-            case Call():
-                return replace(t, arguments=tuple(map(term, t.arguments)))
-            case Aggregate():
-                return replace(t, target=None if t.target is None else term(t.target), body=tuple(map(literal, t.body)))
-        return t
-
-    def literal(x: Literal) -> Literal:
-        if isinstance(x, Either):
-            return replace(x, alternatives=tuple(tuple(map(literal, a)) for a in x.alternatives))
-        return map_terms(x, term)
-
-    changed = term(aggregate)
-    assert isinstance(changed, Aggregate)
-    return changed
+    renamed = substitute_in(aggregate, {old: Variable(new) for old, new in names.items()})
+    assert isinstance(renamed, Aggregate)
+    return renamed
 
 
 def _independent(rule: Rule) -> tuple[Literal, ...]:

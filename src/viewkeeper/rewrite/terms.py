@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from viewkeeper.program.ast import Atom, Comparison, Either, Literal, Negation, Term, Test, Variable, Wildcard
+from viewkeeper.program.ast import Aggregate, Atom, Call, Comparison, Either, Literal, Negation, Term, Test, Variable, Wildcard
 from viewkeeper.rewrite.fresh import Names
 
 
@@ -33,3 +33,27 @@ def name_wildcards(body: tuple[Literal, ...], names: Names) -> tuple[Literal, ..
         return map_terms(literal, lambda term: Variable(names.fresh("any")) if isinstance(term, Wildcard) else term)
 
     return tuple(named(literal) for literal in body)
+
+
+def substitute(literals: Iterable[Literal], terms: Mapping[str, Term]) -> tuple[Literal, ...]:
+    """The literals with terms for variables, in aggregates, too."""
+
+    def literal(x: Literal) -> Literal:
+        if isinstance(x, Either):
+            return replace(x, alternatives=tuple(substitute(a, terms) for a in x.alternatives))
+        return map_terms(x, lambda term: substitute_in(term, terms))
+
+    return tuple(map(literal, literals))
+
+
+def substitute_in(term: Term, terms: Mapping[str, Term]) -> Term:
+    """The term with terms for variables, in aggregates, too."""
+    match term:
+        case Variable():
+            return terms.get(term.name, term)
+        case Call():
+            return replace(term, arguments=tuple(substitute_in(a, terms) for a in term.arguments))
+        case Aggregate():
+            target = None if term.target is None else substitute_in(term.target, terms)
+            return replace(term, target=target, body=substitute(term.body, terms))
+    return term

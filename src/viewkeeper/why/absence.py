@@ -30,9 +30,9 @@ from viewkeeper.program.printing import print_body, print_constant, print_rule, 
 from viewkeeper.program.safety import inner_variables, scope_variables
 from viewkeeper.program.values import BadValue, store
 from viewkeeper.rewrite.fresh import Names
-from viewkeeper.rewrite.terms import map_terms, name_wildcards
+from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
 from viewkeeper.why.asking import Asker
-from viewkeeper.why.forms import Form, Row, constant, plain, substitute
+from viewkeeper.why.forms import Form, Row, constant, plain
 from viewkeeper.why.instances import Instances
 from viewkeeper.why.outcome import Absence, Attempt
 from viewkeeper.why.trees import value_of

@@ -32,7 +32,7 @@ from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored, restore, store
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
-from viewkeeper.rewrite.terms import map_terms, name_wildcards
+from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
 
 _INTERNAL = ("rescale", "fit_digits")
 
@@ -147,27 +147,6 @@ def can_be_unfolded(form: Form) -> bool:
 def constant(value: Stored, type_: Type) -> Constant:
     """A stored value as a constant of a type's base."""
     return Constant(restore(value, type_), type_.base.optional(value is None))
-
-
-def substitute(literals: Iterable[Literal], terms: Mapping[str, Term]) -> tuple[Literal, ...]:
-    """The literals with terms for variables, in aggregates, too."""
-
-    def term(t: Term) -> Term:
-        match t:
-            case Variable():
-                return terms.get(t.name, t)
-            case Call():
-                return replace(t, arguments=tuple(map(term, t.arguments)))
-            case Aggregate():
-                return replace(t, target=None if t.target is None else term(t.target), body=tuple(map(literal, t.body)))
-        return t
-
-    def literal(x: Literal) -> Literal:
-        if isinstance(x, Either):
-            return replace(x, alternatives=tuple(tuple(map(literal, a)) for a in x.alternatives))
-        return map_terms(x, term)
-
-    return tuple(map(literal, literals))
 
 
 def plain(literals: Iterable[Literal]) -> tuple[Literal, ...]:

@@ -24,8 +24,9 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.types import Type
 from viewkeeper.program.values import Stored, store
+from viewkeeper.rewrite.terms import substitute
 from viewkeeper.why.asking import Asker, Question
-from viewkeeper.why.forms import Form, Row, substitute
+from viewkeeper.why.forms import Form, Row
 from viewkeeper.why.wanted import Wanted, wanted_of
 
 

@@ -25,9 +25,9 @@ from viewkeeper.program.printing import print_body, print_constant, print_litera
 from viewkeeper.program.safety import inner_variables, scope_variables
 from viewkeeper.program.values import restore
 from viewkeeper.rewrite.fresh import Names
-from viewkeeper.rewrite.terms import map_terms, name_wildcards
+from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
 from viewkeeper.why.asking import Asker
-from viewkeeper.why.forms import Row, constant, plain, substitute
+from viewkeeper.why.forms import Row, constant, plain
 from viewkeeper.why.instances import Step
 from viewkeeper.why.outcome import Derivation
 from viewkeeper.why.proofs import Proof
