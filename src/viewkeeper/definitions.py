@@ -6,7 +6,7 @@ from pathlib import Path
 
 from viewkeeper.errors import ProgramError, StoreError, problem
 from viewkeeper.language import parse
-from viewkeeper.program.ast import Program
+from viewkeeper.program.ast import Program, owner_of
 from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies
 from viewkeeper.store.catalog import Catalog, Definition, Kept
@@ -53,6 +53,8 @@ class Definitions:
 def dependents_of(name: str, program: Program) -> list[str]:
     """What would miss the relation, or if there is none of that name the type."""
     if name in program.by_name:
-        return sorted(other for other, reads in dependencies(program).items() if name in reads and other != name)
+        inner = {relation.name: owner_of(relation.name) for relation in program.inner}
+        found = {inner.get(other, other) for other, reads in dependencies(program).items() if name in reads}
+        return sorted(found - {name})
     relations = [r.name for r in program.relations if name in (type_.name for type_ in r.types)]
     return sorted(relations + [t.name for t in program.types if name in t.parts])

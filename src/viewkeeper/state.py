@@ -34,6 +34,7 @@ class Work:
         from viewkeeper.rewrite.passes import normalise
 
         wanted = frozenset(views)
+        wanted |= program.inner_of(wanted)
         core = normalise(replace(program, rules=tuple(r for r in program.rules if r.head.relation in wanted), directives=()))
         read = {name for reads in dependencies(core).values() for name in reads}
         used = read | {rule.head.relation for rule in core.rules} | wanted
@@ -56,7 +57,8 @@ class State:
         """The catalog's database as an engine. There is one: the functions it needs belong to the connection."""
         from viewkeeper.engines.embedded import EmbeddedEngine
 
-        hot = [kept.name for kept in self.kept.values() if kept.place == "hot"]
+        hot = {kept.name for kept in self.kept.values() if kept.place == "hot"}
+        hot |= self.program.inner_of(hot)
         return EmbeddedEngine(self.catalog.connection, hot, may_change=self.catalog.writable)
 
     def snapshot(self, relation: str) -> Path | None:

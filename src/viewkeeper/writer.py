@@ -79,6 +79,9 @@ def cold_relations(program: Program, kept: dict[str, Kept]) -> frozenset[str]:
 
 def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
     """How the views of a program are kept, some of its relations left out."""
-    rules = tuple(r for r in program.rules if r.head.relation in program.derived - without)
+    kept = program.derived - without
+    kept |= program.inner_of(kept)
+    rules = tuple(r for r in program.rules if r.head.relation in kept)
     relations = tuple(r for r in program.relations if r.name not in without)
-    return maintain(normalise(replace(program, relations=relations, rules=rules, directives=())))
+    inner = tuple(r for r in program.inner if r.name in kept)
+    return maintain(normalise(replace(program, relations=relations, inner=inner, rules=rules, directives=())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewkeeper.errors import Problem, closest
 from viewkeeper.language.clauses import Clauses
@@ -12,6 +12,7 @@ from viewkeeper.language.constants import unquote
 from viewkeeper.language.declarations import Declarations
 from viewkeeper.language.trees import Node, span_of, token, tree
 from viewkeeper.program.ast import Literal, Program, Rule, TypeDeclaration
+from viewkeeper.program.printing import INNER
 
 _DIRECTIVES = (".decl", ".type", ".input", ".output", ".printsize", ".pragma", ".plan")
 _REFUSED_DIRECTIVES = {
@@ -64,8 +65,14 @@ def lower(statements: Iterable[Node], known: Iterable[TypeDeclaration] = (), bro
                     rules += clauses.rules(body)
         except Refused:
             continue
+    inner = [relation for relation in declarations.relations if INNER in relation.qualifiers]
     program = Program(
-        tuple(declarations.types), tuple(declarations.relations), tuple(declarations.directives), tuple(rules), tuple(pragmas)
+        tuple(declarations.types),
+        tuple(relation for relation in declarations.relations if relation not in inner),
+        tuple(declarations.directives),
+        tuple(rules),
+        tuple(pragmas),
+        tuple(replace(relation, qualifiers=tuple(q for q in relation.qualifiers if q != INNER)) for relation in inner),
     )
     return Lowered(program, complaints.problems, doubtful, elsewhere)
 

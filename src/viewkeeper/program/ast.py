@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from viewkeeper.errors import Span
@@ -206,13 +207,17 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Declarations and rules. ``str(program)`` is text that parses back to an equal program."""
+    """Declarations and rules. ``str(program)`` is text that parses back to an equal program.
+
+    ``inner`` are relations that a view is computed by and that nobody else knows: `view?1`, `view?2` …
+    """
 
     types: tuple[TypeDeclaration, ...] = ()
     relations: tuple[Relation, ...] = ()
     directives: tuple[Directive, ...] = ()
     rules: tuple[Rule, ...] = ()
     pragmas: tuple[tuple[str, ...], ...] = ()
+    inner: tuple[Relation, ...] = ()
 
     def relation(self, name: str) -> Relation:
         for relation in self.relations:
@@ -227,12 +232,31 @@ class Program:
     @property
     def derived(self) -> frozenset[str]:
         """Relations that have a rule with a body, or with an aggregate in its head: views."""
-        return frozenset(rule.head.relation for rule in self.rules if rule.derives)
+        known = self.by_name
+        return frozenset(rule.head.relation for rule in self.rules if rule.derives and rule.head.relation in known)
+
+    def inner_of(self, views: AbstractSet[str]) -> frozenset[str]:
+        """The inner relations of these views."""
+        return frozenset(relation.name for relation in self.inner if owner_of(relation.name) in views)
+
+    @property
+    def revealed(self) -> Program:
+        """With the inner relations among all others."""
+        return replace(self, relations=(*self.relations, *self.inner), inner=()) if self.inner else self
 
     def __str__(self) -> str:
         from viewkeeper.program.printing import print_program
 
         return print_program(self)
+
+
+def owner_of(inner: str) -> str:
+    """The view that an inner relation belongs to.
+
+    >>> owner_of("revenue?2")
+    'revenue'
+    """
+    return inner.rpartition("?")[0]
 
 
 # ---- walking

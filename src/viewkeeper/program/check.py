@@ -23,7 +23,7 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
-from viewkeeper.program.grouping import grouping_aggregate
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_term
 from viewkeeper.program.safety import bound_variables, check_rule, inner_variables, is_constant_fact, scope_variables
@@ -39,6 +39,7 @@ def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Prob
 
     ``doubtful`` are relations whose declarations have been complained about: what follows from them is not reported.
     """
+    program = program.revealed
     doubtful |= _redeclared(program)
     problems = [*_declarations(program), *_directives(program, doubtful), *_names(program, doubtful)]
     relations = {relation.name: relation for relation in reversed(program.relations)}
@@ -222,7 +223,7 @@ def _aggregate_domains(program: Program) -> Iterable[Problem]:
     place = {name: number for number, component in enumerate(components(dependencies(program))) for name in component}
     for rule in program.rules:
         for alternative in rule_alternatives(rule):
-            if grouping_aggregate(alternative) is not None:
+            if grouping_of(alternative) is not None:
                 continue
             atoms = [literal for literal in alternative.body if isinstance(literal, Atom)]
             recursive = any(place.get(atom.relation) == place[rule.head.relation] for atom in atoms)

@@ -1,4 +1,9 @@
-"""Rules that group: ``head(x, s) :- s = sum y : { body }`` has one row for each x."""
+"""Rules that group: ``head(x, s) :- s = sum y : { body }`` has one row for each x, and so has
+
+    head(x, s, n) :- s = sum y : { body }, n = count : { body }
+
+Without an x the group is everything, also if that is nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +13,6 @@ from dataclasses import dataclass, replace
 from viewkeeper.program.ast import Aggregate, Comparison, Literal, Rule, Variable, all_variables
 
 
-def grouping_aggregate(rule: Rule) -> Aggregate | None:
-    """The aggregate of a rule of the form ``head(x, s) :- s = sum y : { body }``, which groups by x; else None.
-
-    Without an x the group is everything, also if that is nothing.
-    """
-    if len(rule.body) != 1 or not isinstance(rule.body[0], Comparison) or rule.body[0].operator != "=":
-        return None
-    left, right = rule.body[0].left, rule.body[0].right
-    if isinstance(left, Variable) and isinstance(right, Aggregate) and left.name not in _aggregate_variables(right):
-        return right
-    return None
-
-
-def group_variables(rule: Rule, aggregate: Aggregate) -> list[str]:
-    """The variables a grouping rule groups by."""
-    inner = _aggregate_variables(aggregate)
-    return [name for name in all_variables((rule.head,)) if name in inner]
-
-
 def _aggregate_variables(aggregate: Aggregate) -> set[str]:
     target = () if aggregate.target is None else (Comparison("=", aggregate.target, aggregate.target),)
     return set(all_variables((*target, *aggregate.body)))
@@ -34,10 +20,7 @@ def _aggregate_variables(aggregate: Aggregate) -> set[str]:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What a grouping rule of a core program computes: several results over one body, as in
-
-    head(x, s, n) :- s = sum y : { body }, n = count : { body }.
-    """
+    """What a grouping rule computes: results over one body."""
 
     groups: tuple[str, ...]
     results: tuple[str, ...]
@@ -68,6 +51,8 @@ def grouping_of(rule: Rule) -> Grouping | None:
             case _:
                 return None
     if not aggregates or any(aggregate.body != aggregates[0].body for aggregate in aggregates):
+        return None
+    if len(aggregates) > 1 and any(aggregate.operation in ("min", "max") for aggregate in aggregates):
         return None
     inner = set().union(*map(_aggregate_variables, aggregates))
     if inner & set(results):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from viewkeeper.errors import Problem, problem
-from viewkeeper.program.ast import Program, Relation, TypeDeclaration
+from viewkeeper.program.ast import Program, Relation, TypeDeclaration, owner_of
 from viewkeeper.program.printing import print_relation, print_type
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
             base.directives + tuple(d for d in more.directives if d not in base.directives),
             base.rules + tuple(r for r in more.rules if r not in old_rules),
             base.pragmas + tuple(p for p in more.pragmas if p not in base.pragmas),
+            base.inner + tuple(r for r in more.inner if r.name not in {i.name for i in base.inner}),
         ),
         problems,
     )
@@ -64,12 +65,13 @@ def without_spans(node: T) -> T:
 
 
 def without(program: Program, name: str) -> Program:
-    """Without the relation, or if there is none of that name without the type."""
+    """Without the relation and what belongs to it, or if there is none of that name without the type."""
     if name not in program.by_name:
         return replace(program, types=tuple(t for t in program.types if t.name != name))
     return replace(
         program,
         relations=tuple(r for r in program.relations if r.name != name),
         directives=tuple(d for d in program.directives if d.relation != name),
-        rules=tuple(r for r in program.rules if r.head.relation != name),
+        rules=tuple(r for r in program.rules if r.head.relation not in {name, *program.inner_of({name})}),
+        inner=tuple(r for r in program.inner if owner_of(r.name) != name),
     )

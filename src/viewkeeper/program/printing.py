@@ -29,6 +29,7 @@ from viewkeeper.program.types import Kind
 from viewkeeper.program.values import format_timestamp, store_timestamp
 
 # From weakest to tightest; the names of the grammar's levels.
+INNER = "inner"
 _LEVELS = ("lor", "lxor", "land", "bor", "bxor", "band", "bshl bshr bshru", "+ -", "* / %")
 PRECEDENCE: dict[str, int] = {sign: level for level, signs in enumerate(_LEVELS, 1) for sign in signs.split()}
 _UNARY = {"neg": "-", "bnot": "bnot ", "lnot": "lnot "}
@@ -40,6 +41,7 @@ def print_program(program: Program) -> str:
     lines = [".pragma " + " ".join(quote(part) for part in pragma) for pragma in program.pragmas]
     lines += [print_type(declaration) for declaration in program.types]
     lines += [print_relation(relation) for relation in program.relations]
+    lines += [f"{print_relation(relation)} {INNER}" for relation in program.inner]
     lines += [print_directive(directive) for directive in program.directives]
     lines += [print_rule(rule) for rule in program.rules]
     return "".join(line + "\n" for line in lines)

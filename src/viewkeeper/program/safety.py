@@ -27,7 +27,7 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
-from viewkeeper.program.grouping import grouping_aggregate
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.strata import reach
 
 
@@ -78,13 +78,13 @@ def bound_variables(body: Iterable[Literal], given: set[str], visible: set[str])
 def check_rule(rule: Rule, variables: AbstractSet[str] = frozenset()) -> list[Problem]:
     """What keeps a disjunction-free rule from being evaluated; ``variables`` are those of the body it is an alternative of."""
     elsewhere = variables - set(all_variables(rule.body))
-    grouped = grouping_aggregate(rule)
+    grouped = grouping_of(rule)
     if grouped is None:
         return _check_body(rule.body, (rule.head,), set(), set(), None, elsewhere)
-    result = rule.body[0].left.name  # type: ignore[union-attr]  # grouping_aggregate made sure
     problems: list[Problem] = []
-    for body in body_alternatives(grouped.body):
-        problems += _check_body(body, (rule.head,), {result}, set(), grouped.target, elsewhere)
+    for aggregate in grouped.aggregates:
+        for body in body_alternatives(aggregate.body):
+            problems += _check_body(body, (rule.head,), set(grouped.results), set(), aggregate.target, elsewhere)
     return problems
 
 

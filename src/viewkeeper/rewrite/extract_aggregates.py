@@ -54,7 +54,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.check import bound_inside
 from viewkeeper.program.functions import DEFAULTED, aggregate_type
-from viewkeeper.program.grouping import equations, group_variables, grouping_aggregate
+from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
 from viewkeeper.program.types import NUMBER, Kind, Type
@@ -81,7 +81,7 @@ class _Extraction:
 
     def rule(self, rule: Rule) -> list[Rule]:
         """Core rules equivalent to a typed rule; relations they need are added on the way."""
-        grouped = grouping_aggregate(rule)
+        grouped = grouping_of(rule)
         if grouped is not None:
             return [self._grouping(rule, grouped)]
         rule = _out_of_atoms(rule)
@@ -218,11 +218,14 @@ class _Extraction:
 
     # ---- bodies of aggregates
 
-    def _grouping(self, rule: Rule, aggregate: Aggregate) -> Rule:
-        assert isinstance(rule.body[0], Comparison)
-        shared = group_variables(rule, aggregate)
-        flat = self._flat(f"{rule.head.relation}_{aggregate.operation}", aggregate, shared)
-        return replace(rule, body=(replace(rule.body[0], right=flat),))
+    def _grouping(self, rule: Rule, grouped: Grouping) -> Rule:
+        [first, *others] = grouped.aggregates
+        stem = f"{rule.head.relation}_{first.operation}"
+        if not others:
+            return replace(rule, body=equations(grouped.results, [self._flat(stem, first, grouped.groups)]))
+        # All of them over what one of them, with no target, is over.
+        rows = self._flat(stem, replace(first, operation="count", target=None), grouped.groups)
+        return replace(rule, body=grouped.over(rows.body))
 
     def _flat(self, stem: str, aggregate: Aggregate, shared: Iterable[str]) -> Aggregate:
         """The aggregate over a conjunction without further aggregates, in its target neither.

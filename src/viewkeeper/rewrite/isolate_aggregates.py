@@ -31,7 +31,7 @@ from viewkeeper.program.ast import (
     Wildcard,
     all_variables,
 )
-from viewkeeper.program.grouping import group_variables, grouping_of
+from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
@@ -79,16 +79,17 @@ class _Isolation:
         [first, *others] = grouping.aggregates
         if first.operation in ("min", "max"):
             assert not others, "they do not share a body with others"
-            found[0:1] = self._values(found[0], first)
+            found[0:1] = self._values(found[0], grouping)
         return found
 
-    def _values(self, rule: Rule, aggregate: Aggregate) -> list[Rule]:
+    def _values(self, rule: Rule, grouping: Grouping) -> list[Rule]:
+        [aggregate] = grouping.aggregates
         if single_source(aggregate) is not None:
             return [rule]
         assert aggregate.target is not None
         names = Names(all_variables((rule.head, *rule.body)))
         target = Variable(names.fresh("target"))
-        groups = [Variable(name) for name in group_variables(rule, aggregate)]
+        groups = [Variable(name) for name in grouping.groups]
         types = self.typer.body_types((*aggregate.body, Comparison("=", target, aggregate.target)))
         columns = [Column(v.name, types[v.name]) for v in groups] + [Column(target.name, types[target.name].optional(False))]
         body: tuple[Literal, ...] = aggregate.body
@@ -96,10 +97,8 @@ class _Isolation:
             body = (*body, Test("is_null", (aggregate.target,), negated=True))
         table = self._declare(f"{rule.head.relation}_value", tuple(columns))
         one = Atom(table.name, (*groups, target))
-        comparison = rule.body[0]
-        assert isinstance(comparison, Comparison)
-        grouping = replace(comparison, right=replace(aggregate, target=target, body=(one,)))
-        return [Rule(Atom(table.name, (*groups, aggregate.target)), body), replace(rule, body=(grouping,))]
+        least = equations(grouping.results, [replace(aggregate, target=target, body=(one,))])
+        return [Rule(Atom(table.name, (*groups, aggregate.target)), body), replace(rule, body=least)]
 
     def _declare(self, stem: str, columns: tuple[Column, ...]) -> Relation:
         table = Relation(self.names.fresh(stem), columns)

@@ -38,4 +38,4 @@ def run_passes(program: Program, passes: Sequence[Pass]) -> Program:
 
 def normalise(program: Program) -> Program:
     """The core form of a checked program."""
-    return run_passes(program, NORMALISE)
+    return run_passes(program.revealed, NORMALISE)

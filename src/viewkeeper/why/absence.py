@@ -81,7 +81,7 @@ class Absences:
 
     def _group(self, form: Form, row: Row, wanted: Wanted) -> tuple[str, str]:
         assert form.grouped is not None
-        known = {name: c for name, c in wanted.constants.items() if name != form.result}
+        known = {name: c for name, c in wanted.constants.items() if name not in form.grouped.results}
         needs = print_body(plain(substitute(form.body, known)))
         other = next(self.instances.groups(form, row, wanted), None)
         if other is None:

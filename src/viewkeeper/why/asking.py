@@ -24,6 +24,7 @@ from viewkeeper.program.ast import (
     Rule,
     Term,
     Variable,
+    owner_of,
 )
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
@@ -36,7 +37,7 @@ from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
 from viewkeeper.rewrite.passes import run_passes
 from viewkeeper.rewrite.split_deep_terms import split_deep_terms
-from viewkeeper.state import State
+from viewkeeper.state import State, Work
 from viewkeeper.why.forms import Form, Row, constant, fact_rows, forms_of
 
 # What is left to do with rules that are typed and have no alternatives.
@@ -57,7 +58,7 @@ class Asker:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.program = state.program
+        self.program = state.program.revealed
         self.relations = self.program.by_name
         self.hierarchy = Hierarchy.of(self.program.types)
         self.typer = Typer(dict(self.relations), self.hierarchy)
@@ -174,8 +175,14 @@ class Asker:
         for name in set(relations) & self.relations.keys() - self._fetched:
             self._fetched.add(name)
             self.state.tables.prepare(Program(self.program.types, (self.relations[name],)))
-            if self.state.kept[name].place == "cold":
-                self.state.tables.insert(name, self.state.rows(self.relations[name]))
+            relation, kept = self.relations[name], self.state.kept
+            if name not in kept and kept[owner_of(name)].place == "cold":
+                work = Work.of(self.program, self.state.program.inner_of({owner_of(name)}))
+                with self.state.separate_engine("embedded", work) as engine:
+                    evaluate(work.core, engine)
+                    self.state.tables.insert(name, engine.read(relation))
+            elif name in kept and kept[name].place == "cold":
+                self.state.tables.insert(name, self.state.rows(relation))
 
     def _compute(self, core: Program, rules: Sequence[Rule]) -> None:
         """The relations that stand for aggregates and deep terms."""

@@ -14,7 +14,6 @@ from viewkeeper.program.ast import (
     Aggregate,
     Atom,
     Call,
-    Comparison,
     Constant,
     Either,
     Literal,
@@ -25,7 +24,7 @@ from viewkeeper.program.ast import (
     aggregates_in,
     all_variables,
 )
-from viewkeeper.program.grouping import grouping_aggregate
+from viewkeeper.program.grouping import Grouping, grouping_of
 from viewkeeper.program.safety import is_constant_fact, scope_variables
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer
@@ -53,26 +52,15 @@ class Form:
     head: Atom
     body: tuple[Literal, ...]
     types: dict[str, Type]
-    grouped: Aggregate | None
+    grouped: Grouping | None
 
     @cached_property
     def variables(self) -> list[str]:
-        """The variables that an assignment gives values: of a grouping rule the groups and the result."""
+        """The variables that an assignment gives values: of a grouping rule the groups and the results."""
         if self.grouped is not None:
-            return [name for name in all_variables((self.head, self.body[0])) if name in self.types and self._is_group(name)]
+            return [*self.grouped.groups, *self.grouped.results]
         visible = scope_variables((self.head, *self.body))
         return [name for name in all_variables((*self.body, self.head)) if name in visible]
-
-    def _is_group(self, name: str) -> bool:
-        return name in scope_variables((self.head,)) or name == self.result
-
-    @property
-    def result(self) -> str | None:
-        """The variable for the value of a grouping rule."""
-        if self.grouped is None:
-            return None
-        assert isinstance(self.body[0], Comparison) and isinstance(self.body[0].left, Variable)
-        return self.body[0].left.name
 
     def constants(self, values: Mapping[str, Stored]) -> dict[str, Constant]:
         """An assignment as constants."""
@@ -93,7 +81,7 @@ def _is_fact(rule: Rule) -> bool:
 
 def _form(number: int, rule: Rule, alternative: Rule, typer: Typer) -> Form:
     [typed] = hoist_ranges(Program(rules=(typer.rule(alternative)[0],))).rules
-    grouped = grouping_aggregate(typed)
+    grouped = grouping_of(typed)
     if grouped is None:
         names = Names(all_variables((typed.head, *typed.body)))
         typed = replace(typed, body=name_wildcards(typed.body, names))

@@ -169,14 +169,14 @@ class Instances:
 
     def groups(self, form: Form, row: Row, wanted: Wanted) -> Iterator[tuple[dict[str, Stored], tuple[Stored, ...]]]:
         """The groups that have the row's values: the values of their variables, and their row."""
-        assert form.grouped is not None and isinstance(form.body[0], Comparison)
-        equations = [Comparison("=", Variable(name), c) for name, c in wanted.constants.items() if name != form.result]
-        aggregate = replace(form.grouped, body=(*form.grouped.body, *equations, *wanted.conditions))
+        grouped = form.grouped
+        assert grouped is not None
+        equations = [Comparison("=", Variable(name), c) for name, c in wanted.constants.items() if name not in grouped.results]
+        body = grouped.over((*grouped.body, *equations, *wanted.conditions))
         columns = self.asker.relations[row.relation].columns
         terms = [*map(Variable, form.variables), *form.head.arguments]
         types = [*(form.types[name] for name in form.variables), *(column.type for column in columns)]
         width = len(form.variables)
-        body = (replace(form.body[0], right=aggregate),)
         for found in self.asker.solutions(terms, types, body):
             yield dict(zip(form.variables, found, strict=False)), tuple(found[width : width + len(columns)])
 

@@ -91,16 +91,13 @@ class Trees:
     def _premises(self, step: Step) -> list[_Node | Derivation]:
         found: list[_Node | Derivation] = []
         constants = step.form.constants(step.values)
+        if step.form.grouped is not None:
+            return [self._group(aggregate, constants) for aggregate in step.form.grouped.aggregates]
         for position, literal in enumerate(step.form.body):
             if isinstance(literal, Atom):
                 found.append(_Node(step.rows[position], False, []))
-            if step.form.grouped is not None:
-                found.append(self._group(step, constants))
-            else:
-                found += self._condition(literal, constants)
-        if step.form.grouped is None:
-            found += [self.aggregate(a) for a in aggregates_in(substitute([step.form.head], constants)[0])]
-        return found
+            found += self._condition(literal, constants)
+        return [*found, *(self.aggregate(a) for a in aggregates_in(substitute([step.form.head], constants)[0]))]
 
     # ---- conditions
 
@@ -125,10 +122,8 @@ class Trees:
 
     # ---- aggregates
 
-    def _group(self, step: Step, constants: Mapping[str, Constant]) -> Derivation:
-        """The aggregate of a grouping rule, for one group. A group's NULL is like any other value."""
-        aggregate = step.form.grouped
-        assert aggregate is not None
+    def _group(self, aggregate: Aggregate, constants: Mapping[str, Constant]) -> Derivation:
+        """An aggregate of a grouping rule, for one group. A group's NULL is like any other value."""
         known = {name: c for name, c in constants.items() if c.value is not None}
         empty = tuple(Test("is_null", (Variable(name),)) for name, c in constants.items() if c.value is None)
         [test] = substitute([Test("is_null", (replace(aggregate, body=(*aggregate.body, *empty)),))], known)
