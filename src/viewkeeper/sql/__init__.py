@@ -1,0 +1,1 @@
+"""SQL in Spark's dialect, lowered to the same programs as Datalog."""

@@ -1,0 +1,112 @@
+"""SQL text → sqlglot's trees, and complaints that name a place in the text."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from viewkeeper.errors import ProgramError, Source, Span, problem
+
+# It warns where it keeps a statement as it is; that is understood or refused by us.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+DIALECT = "spark"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: what was read, its own text, and the text it is in."""
+
+    tree: exp.Expr
+    text: str
+    source: Source
+
+    def refuse(self, code: str, node: exp.Expr | None = None, **parameters: object) -> NoReturn:
+        """Raises ProgramError that shows the place of a part of the statement."""
+        span = place_of(node, self.source) or place_of(self.tree, self.source)
+        raise_problem(code, span, self.source, **parameters)
+
+
+def raise_problem(code: str, span: Span | None, source: Source, **parameters: object) -> NoReturn:
+    raise ProgramError(replace(problem(code, span, **parameters), source=source))
+
+
+def read_script(text: str, name: str = "<sql>") -> list[Statement]:
+    """The statements of a text, which are separated by semicolons. Raises ProgramError."""
+    source = Source(name, text)
+    try:
+        pieces = _pieces(Spark().tokenize(text))
+    except SqlglotError:
+        raise_problem("SQL_SYNTAX", _unclosed(source), source, why="a text, a name or a comment that begins here does not end")
+    found = []
+    for tokens in pieces:
+        start, end = tokens[0].start, tokens[-1].end + 1
+        try:
+            # Blanks in front keep the places those of the whole text.
+            [tree] = sqlglot.parse(_blank(text[:start]) + text[start:end], read=DIALECT)
+        except ParseError as error:
+            _raise_syntax(error, tokens, source)
+        except RecursionError:
+            raise_problem("SQL_SYNTAX", _span(start, end, source), source, why="it is nested too deeply")
+        assert tree is not None
+        found.append(Statement(tree, text[start:end], source))
+    return found
+
+
+def _pieces(tokens: list[Token]) -> list[list[Token]]:
+    pieces: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return [piece for piece in pieces if piece]
+
+
+def _blank(text: str) -> str:
+    return "".join("\n" if letter == "\n" else " " for letter in text)
+
+
+def _raise_syntax(error: ParseError, tokens: list[Token], source: Source) -> NoReturn:
+    first = error.errors[0] if error.errors else {}
+    why = str(first.get("description") or error).splitlines()[0].split(" but got <Token")[0].rstrip(".")
+    if "missing for" in why:
+        why = "something is missing"
+    line, column, near = first.get("line"), first.get("col"), str(first.get("highlight") or "")
+    if not line or not column:
+        raise_problem("SQL_SYNTAX", _span(tokens[0].start, tokens[-1].end + 1, source), source, why=why)
+    # sqlglot's column is that of the last letter.
+    start = max(1, column - len(near) + 1)
+    near = f' near "{near}"' if near else ""
+    raise_problem("SQL_SYNTAX", Span(line, start, line, column + 1), source, why=f"{why[:1].lower()}{why[1:]}{near}")
+
+
+def _unclosed(source: Source) -> Span:
+    """Where the last quotation mark or comment is opened."""
+    start = max(source.text.rfind(mark) for mark in ("'", '"', "`", "/*"))
+    return _span(max(0, start), max(0, start) + 1, source)
+
+
+def place_of(node: exp.Expr | None, source: Source) -> Span | None:
+    """The place of a part of a statement, as far as its names and constants tell."""
+    if node is None:
+        return None
+    known = [part.meta for part in node.walk() if "start" in part.meta]
+    if not known:
+        return place_of(node.parent, source) if isinstance(node.parent, exp.Expr) and node.parent is not node else None
+    return _span(min(m["start"] for m in known), max(m["end"] for m in known) + 1, source)
+
+
+def _span(start: int, end: int, source: Source) -> Span:
+    def line_and_column(offset: int) -> tuple[int, int]:
+        before = source.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+    return Span(*line_and_column(start), *line_and_column(end))
