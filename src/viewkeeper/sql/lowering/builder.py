@@ -25,6 +25,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.strata import reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.sql.lowering.values import Lowered
@@ -121,6 +122,25 @@ class Builder:
         aggregates = [replace(aggregate, body=tuple(body)) for _, aggregate, _ in results]
         self.rules.append(pruned(Rule(head, equations(names, aggregates))))
         return found
+
+    def rename(self, inner: str, columns: Sequence[tuple[str, SqlType]], name: str | None) -> bool:
+        """Makes an inner relation that nothing reads yet the one with a name, so that its rows are not kept twice."""
+        reading = any(atom.relation == inner for rule in self.rules for atom, _ in reads(rule))
+        found = next((r for r in self.inner if r.name == inner), None)
+        if found is None or reading or BAG in found.qualifiers:
+            return False
+        names = columns_of([(column, old.type) for (column, _), old in zip(columns, found.columns, strict=True)])
+        self.inner.remove(found)
+        renamed = replace(found, name=name or inner, columns=names)
+        if name is None:
+            self.inner.append(renamed)
+        self.relations.pop(inner)
+        self.relations[renamed.name] = renamed
+        self.rules = [
+            replace(rule, head=replace(rule.head, relation=renamed.name)) if rule.head.relation == inner else rule
+            for rule in self.rules
+        ]
+        return True
 
     def type_of(self, term: Term, literals: Sequence[Literal]) -> Type:
         probe = Variable("type of a term")

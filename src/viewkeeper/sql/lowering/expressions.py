@@ -69,6 +69,8 @@ class Expressions:
 
     def __init__(self, queries: Queries, body: Body, special: Callable[[exp.Expr], Lowered | None] | None = None) -> None:
         self.queries, self.body, self.special = queries, body, special
+        # Is the value needed, so that a row is of no use where it is NULL?
+        self.needed = False
         self.statement = body.builder.statement
 
     # ---- conditions
@@ -123,7 +125,9 @@ class Expressions:
         self.body.certain |= {v.term.name for v in values if hasattr(v.term, "name")}
 
     def _compare(self, node: exp.Expr) -> None:
+        self.needed = True
         left, right = self._alike(node)
+        self.needed = False
         operator, function = _COMPARISONS[type(node)]
         if operator == "=" and self.body.equate(left, right):
             return
@@ -152,6 +156,14 @@ class Expressions:
             found = self.special(node)
             if found is not None:
                 return found
+        if not isinstance(node, _STRICT):
+            needed, self.needed = self.needed, False
+            found = self._value(node)
+            self.needed = needed
+            return found
+        return self._value(node)
+
+    def _value(self, node: exp.Expr) -> Lowered:
         if type(node) in _COMPARISONS:
             return self._comparison(node)
         match node:
@@ -182,7 +194,7 @@ class Expressions:
             case exp.Exists():
                 return self.queries.exists_value(node.this, self.body)
             case exp.Subquery() | exp.Select() | exp.SetOperation():
-                return self.queries.scalar(node, self.body)
+                return self.queries.scalar(node, self.body, self.needed)
             case exp.Case():
                 return self._case(node)
             case exp.If():
@@ -540,6 +552,8 @@ class Expressions:
         self.statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
 
 
+# What is NULL if a part of it is.
+_STRICT = (exp.Paren, exp.Alias, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Cast, exp.Subquery, exp.Select)
 _TYPES = "Types are BIGINT (and smaller), DOUBLE, DECIMAL(p,s), STRING, BOOLEAN, DATE, TIMESTAMP and BINARY."
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _FROM_TEXT = {
