@@ -14,6 +14,8 @@ from tests.tpch.schema import QUERIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    import viewkeeper as vk
+
 Row = tuple[Any, ...]
 # Digits that a rounded decimal has at least.
 ROUNDED = 6
@@ -55,7 +57,18 @@ def spark_with(spark: SparkSession, files: Mapping[str, Path]) -> SparkSession:
 
 def spark_answers(spark: SparkSession, files: Mapping[str, Path]) -> dict[str, pa.Table]:
     session = spark_with(spark, files)
+    # For tables this small, planning again between stages takes longer than the stages.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
     return {name: session.sql(query).toArrow() for name, query in QUERIES.items()}
+
+
+def view(warehouse: vk.Warehouse, name: str) -> pa.Table:
+    """What a warehouse holds of a view, the rows of a bag as often as they are there."""
+    relation = warehouse.program.relation(name)
+    names = [column.name for column in relation.columns]
+    variables = ", ".join(f"v{place}" for place in range(len(names)))
+    table = warehouse.query(f"{name}({variables})").to_arrow().rename_columns(names)
+    return expanded(table) if "bag" in relation.qualifiers else table
 
 
 def expanded(table: pa.Table) -> pa.Table:

@@ -22,6 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.tpch.schema import KEYS, TABLES, arrow_schema
@@ -81,7 +82,7 @@ class Current:
     """
 
     def __init__(self, name: str, base: pa.Table) -> None:
-        self.base = base
+        self.base = base.combine_chunks()
         self.schema = base.schema
         self.names = base.schema.names
         self.key = tuple(self.names.index(column) for column in KEYS[name])
@@ -123,8 +124,9 @@ class Current:
         self.drawn.append(key)
 
     def table(self) -> pa.Table:
-        keep = pa.array([place not in self.gone for place in range(len(self.base))], pa.bool_()) if self.gone else None
-        left = self.base if keep is None else self.base.filter(keep)
+        keep = numpy.ones(len(self.base), bool)
+        keep[list(self.gone)] = False
+        left = self.base.filter(pa.array(keep))
         rows = [row for some in self.added.values() for row in some.values()]
         columns = zip(*rows, strict=True) if rows else ([] for _ in self.names)
         arrays = [pa.array(list(column), field.type) for column, field in zip(columns, self.schema, strict=True)]
