@@ -33,6 +33,42 @@ from viewkeeper.sql.reading import Statement
 from viewkeeper.sql.types import SqlType
 
 BAG = "bag"
+# Words that are no variables when a program is printed.
+_WORDS = frozenset(
+    [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "mean",
+        "lor",
+        "lxor",
+        "land",
+        "bor",
+        "bxor",
+        "band",
+        "bshl",
+        "bshr",
+        "bshru",
+        "bnot",
+        "lnot",
+        "true",
+        "false",
+        "null",
+        "nil",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
+    ]
+)
 COPIES = "copies"
 
 
@@ -75,7 +111,7 @@ class Builder:
         """A variable that no other has the name of."""
         stem = re.sub(r"\W", "_", stem) or "x"
         stem = f"x{stem}" if stem[0].isdigit() or stem == "_" else stem
-        number = self._variables[stem] = self._variables.get(stem, 0) + 1
+        number = self._variables[stem] = self._variables.get(stem, stem in _WORDS) + 1
         return Variable(stem if number == 1 else f"{stem}?{number}")
 
     # ---- relations

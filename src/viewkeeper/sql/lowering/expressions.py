@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 from collections.abc import Callable, Sequence
@@ -294,13 +295,19 @@ class Expressions:
     def _in_list(self, node: exp.In) -> Lowered:
         if not node.expressions:
             self._unsupported(node, "this use of IN", "Write a list of values or a query in parentheses.")
-        found: Lowered | None = None
+        found = []
         for other in node.expressions:
             left, right = self.alike([self.value(node.this), self.value(other)], node)
-            same = boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable)
-            found = same if found is None else boolean(Call("sql_or", (found.term, same.term)), found.nullable or same.nullable)
-        assert found is not None
-        return found
+            found.append(boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable))
+        while len(found) > 1:  # in pairs, so that a long list does not become a deep term
+            pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
+            found = [
+                boolean(Call("sql_or", tuple(v.term for v in pair)), any(v.nullable for v in pair))
+                if len(pair) == 2
+                else pair[0]
+                for pair in pairs
+            ]
+        return found[0]
 
     def _case(self, node: exp.Case) -> Lowered:
         conditions: list[Lowered] = []
@@ -469,12 +476,14 @@ class Expressions:
             )
         amount, unit = self._amount(interval)
         if unit in _MONTHS:
+            if type(value.constant) is datetime.date:
+                return Lowered(Constant(self._months_later(value.constant, sign * amount * _MONTHS[unit], node), DATE), DATE_TYPE)
             months = Constant(sign * amount * _MONTHS[unit], NUMBER)
             return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
         microseconds = sign * amount * _MICROSECONDS[unit]
         if value.type.kind is Kind.DATE and unit in ("DAY", "WEEK"):
             days = Constant(microseconds // _MICROSECONDS["DAY"], NUMBER)
-            if isinstance(value.constant, datetime.date):
+            if type(value.constant) is datetime.date:
                 try:
                     shifted = value.constant + datetime.timedelta(microseconds // _MICROSECONDS["DAY"])
                 except OverflowError:
@@ -483,6 +492,12 @@ class Expressions:
             return Lowered(Call("sql_date_add", (value.term, days)), DATE_TYPE, value.nullable)
         value = convert(value, TIMESTAMP_TYPE)
         return Lowered(Call("sql_timestamp_add", (value.term, Constant(microseconds, NUMBER))), TIMESTAMP_TYPE, value.nullable)
+
+    def _months_later(self, day: datetime.date, months: int, node: exp.Expr) -> datetime.date:
+        year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+        if not 1 <= year <= 9999:
+            self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
+        return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
     def _amount(self, interval: exp.Interval) -> tuple[int, str]:
         unit = interval.args.get("unit")

@@ -32,6 +32,7 @@ from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
 from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, encode, null_of, number
+from viewkeeper.sql.lowering.windows import limited, windowed
 from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType, type_of_column
 
 
@@ -78,13 +79,10 @@ class Queries:
                     self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
-                before = self.named
-                self.named = {**self.named, **self._with(query)}
-                try:
-                    found = self._select(query, parent) if isinstance(query, exp.Select) else self._combined(query, parent)
-                    return self._limited(query, found)
-                finally:
-                    self.named = before
+                if query.args.get("limit") is not None or query.args.get("offset") is not None:
+                    return limited(self, query, lambda asked: self._rows(asked, parent))
+                # ORDER BY alone says nothing about a view, which has no order.
+                return self._rows(query, parent)
             case exp.Values():
                 return self._values(query, parent)
             case exp.Table():
@@ -95,13 +93,13 @@ class Queries:
             query, f"{query.key.upper()} as a query", "A query is a SELECT, or several with UNION, INTERSECT or EXCEPT."
         )
 
-    def _limited(self, query: exp.Expr, rows: Rows) -> Rows:
-        """ORDER BY alone says nothing about a view, which has no order."""
-        if query.args.get("limit") is None and query.args.get("offset") is None:
-            return rows
-        from viewkeeper.sql.lowering.windows import limited
-
-        return limited(self, query, rows)
+    def _rows(self, query: exp.Expr, parent: Body | None) -> Rows:
+        before = self.named
+        self.named = {**self.named, **self._with(query)}
+        try:
+            return self._select(query, parent) if isinstance(query, exp.Select) else self._combined(query, parent)
+        finally:
+            self.named = before
 
     def _with(self, query: exp.Expr) -> dict[str, Named]:
         clause = query.args.get("with_")
@@ -133,12 +131,10 @@ class Queries:
         grouped = select.args.get("group") is not None or having is not None
         if grouped or any(aggregates_of(e) for e in select.expressions):
             rows = self._grouped(select, body)
-        elif any(select_has_windows(e) for e in select.expressions):
-            from viewkeeper.sql.lowering.windows import windowed
-
+        elif has_windows(select):
             rows = windowed(self, select, body)
         else:
-            rows = Rows(body, self._outputs(select, Expressions(self, body), body))
+            rows = Rows(body, self.outputs(select, Expressions(self, body), body))
         rows.distinct = distinct is not None
         return rows
 
@@ -154,7 +150,7 @@ class Queries:
             Expressions(self, body).condition(where.this)
         return body
 
-    def _outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
+    def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
         for node in select.expressions:
             match node:
@@ -241,11 +237,12 @@ class Queries:
             for aggregate in aggregates_of(node):
                 groups.aggregate(aggregate)
         after = groups.finish()
-        outputs = self._outputs(select, expressions, body)
         having = select.args.get("having")
         if having is not None:
             expressions.condition(having.this)
-        return Rows(after, outputs)
+        if has_windows(select):
+            return windowed(self, select, after, special)
+        return Rows(after, self.outputs(select, expressions, body))
 
     def scalar_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> Lowered:
         """The value of a query with aggregates and without GROUP BY, for each row around it.
@@ -378,7 +375,7 @@ class Queries:
                 rows = self.rows(named.query)
             finally:
                 self.named = before
-            rows.outputs = _with_names(rows.outputs, named.columns, node, self)
+            rows.outputs = with_names(rows.outputs, named.columns, node, self)
             if named.uses < 2:
                 self._read_rows(rows, alias, columns, body, node)
                 return
@@ -394,7 +391,7 @@ class Queries:
             body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
             return
         inner = rows.body
-        outputs = _with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
+        outputs = with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
         inner.sources = [Source(alias, tuple(outputs))]
         body.take(inner)
 
@@ -646,7 +643,7 @@ class Queries:
         self.named = named.outer
         try:
             start = self.rows(union.this)
-            start.outputs = _with_names(start.outputs, named.columns, union, self)
+            start.outputs = with_names(start.outputs, named.columns, union, self)
             columns = [(n, v.type) for n, v in start.outputs]
             nullable = [start.body.known(v).nullable for _, v in start.outputs]
             state = (list(self.builder.inner), list(self.builder.rules), dict(self.builder.relations))
@@ -735,8 +732,8 @@ def table_of(relation: Relation) -> Table:
     )
 
 
-def select_has_windows(node: exp.Expr) -> bool:
-    return any(True for _ in node.find_all(exp.Window))
+def has_windows(select: exp.Select) -> bool:
+    return any(True for node in select.expressions for _ in node.find_all(exp.Window))
 
 
 def output_name(node: exp.Expr) -> str:
@@ -754,7 +751,7 @@ def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
     return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
 
 
-def _with_names(
+def with_names(
     outputs: list[tuple[str, Lowered]], names: Sequence[str], node: exp.Expr, queries: Queries
 ) -> list[tuple[str, Lowered]]:
     if names and len(names) != len(outputs):
@@ -764,7 +761,7 @@ def _with_names(
 
 
 def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
-    return replace(source, columns=tuple(_with_names(list(source.columns), names, node, queries)))
+    return replace(source, columns=tuple(with_names(list(source.columns), names, node, queries)))
 
 
 def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:
