@@ -16,7 +16,19 @@ import pyarrow as pa
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
-from viewkeeper.engines.scalar import SCALARS, ExactSum, Failure, evaluation_error, finite, float_sum, numbers_json, strict
+from viewkeeper.engines.scalar import (
+    SCALARS,
+    ExactSum,
+    Failure,
+    WindowChosen,
+    WindowMean,
+    WindowSum,
+    evaluation_error,
+    finite,
+    float_sum,
+    numbers_json,
+    strict,
+)
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
@@ -245,6 +257,12 @@ class EmbeddedEngine:
         for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):
             self.connection.create_aggregate(name, 1, self._collector(finish))
         self.connection.create_aggregate("vk_exact_sum", 2, ExactSum)  # type: ignore[arg-type]
+        for name, arity, window in (
+            ("vk_window_sum", 1, WindowSum),
+            ("vk_window_mean", 1, WindowMean),
+            ("vk_window_chosen", 3, WindowChosen),
+        ):
+            self.connection.create_window_function(name, arity, self._window(window))
         self.connection.set_progress_handler(self._look_for_interrupt, _CHECK_EVERY)
 
     def _failing(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -272,6 +290,18 @@ class EmbeddedEngine:
                 return engine._failing(finish)(self.values) if self.values else None
 
         return Collect
+
+    def _window(self, window: type) -> type:
+        engine = self
+
+        class Window(window):  # type: ignore[misc]
+            def value(self) -> Any:
+                return engine._failing(super().value)()
+
+            def finalize(self) -> Any:
+                return self.value()
+
+        return Window
 
     def _look_for_interrupt(self) -> int:
         # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".

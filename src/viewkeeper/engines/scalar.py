@@ -277,6 +277,52 @@ def exact_value(total: str, divisor: int) -> float | None:
         raise Failure("OVERFLOW") from None
 
 
+# ---- windows: rows come to them and go
+
+
+class WindowSum:
+    """The correctly rounded sum of floats; None of nothing."""
+
+    def __init__(self) -> None:
+        self._sum, self._rows = ExactSum(), 0
+
+    def step(self, value: float | None, /) -> None:
+        self._sum.step(value, 1)
+        self._rows += value is not None
+
+    def inverse(self, value: float | None, /) -> None:
+        self._sum.step(value, -1)
+        self._rows -= value is not None
+
+    def value(self) -> float | None:
+        return exact_value(self._sum.finalize(), 1 if self._rows else 0)
+
+
+class WindowMean(WindowSum):
+    def value(self) -> float | None:
+        return exact_value(self._sum.finalize(), self._rows)
+
+
+class WindowChosen:
+    """The value of the row with the lowest number (1), the second lowest (2) … or the highest (-1)."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Any] = {}
+        self._place = 1
+
+    def step(self, row: int, value: Any, place: int, /) -> None:
+        self._values[row], self._place = value, place
+
+    def inverse(self, row: int, value: Any, place: int, /) -> None:
+        del self._values[row]
+
+    def value(self) -> Any:
+        # The rows of a frame follow on each other.
+        if self._place < 0:
+            return self._values[max(self._values)] if self._values else None
+        return self._values.get(min(self._values, default=0) + self._place - 1)
+
+
 # Name in SQL → function and number of arguments (-1: any), for the embedded engine.
 SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_divide": (divide, 2),

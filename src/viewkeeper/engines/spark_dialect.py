@@ -148,6 +148,28 @@ class SparkDialect(Dialect):
                 return f"vk_mean(CAST({total} AS STRING), count({sql}) * {10**target.type.scale})"
         return f"{operation}({sql})"
 
+    def window(self, operation: str, target: str, type_: Type | None, over: str) -> str:
+        if type_ is None:
+            return f"count(1) OVER ({over})"
+        sql, kind = target, type_.kind
+        total = f"sum(CAST({sql} AS DECIMAL(20, 0))) OVER ({over})"
+        match operation:
+            case "sum" | "mean" if kind is Kind.FLOAT:
+                return f"vk_float_{operation}(collect_list({sql}) OVER ({over}))"
+            case "sum" if kind is Kind.DECIMAL:
+                return _within(f"CAST({total} AS BIGINT)", -(10**MAX_PRECISION) + 1, 10**MAX_PRECISION - 1)
+            case "sum":
+                return f"CAST({total} AS BIGINT)"
+            case "mean":
+                return f"vk_mean(CAST({total} AS STRING), count({sql}) OVER ({over}) * {10**type_.scale})"
+        return f"{operation}({sql}) OVER ({over})"
+
+    def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:
+        if operation == "nth_value":
+            rows = f"array_sort(collect_list(named_struct('n', {row}, 'x', {target})) OVER ({over}))"
+            return f"get({rows}, {number - 1}).x"
+        return f"{'min_by' if operation == 'first_value' else 'max_by'}({target}, {row}) OVER ({over})"
+
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         start, stop = arguments[:2]
         step = arguments[2] if len(arguments) == 3 else f"(CASE WHEN {start} <= {stop} THEN 1L ELSE -1L END)"

@@ -158,6 +158,26 @@ class SqliteDialect(Dialect):
                 return f"vk_mean_parts({high}, {low}, count({sql}) * {10**target.type.scale})"
         return f"{operation}({sql})"
 
+    def window(self, operation: str, target: str, type_: Type | None, over: str) -> str:
+        if type_ is None:
+            return f"count(*) OVER ({over})"
+        sql, kind = target, type_.kind
+        high, low = f"sum({sql} >> 32) OVER ({over})", f"sum({sql} & 4294967295) OVER ({over})"
+        match operation:
+            case "sum" | "mean" if kind is Kind.FLOAT:
+                return f"vk_window_{operation}({sql}) OVER ({over})"
+            case "sum" if kind is Kind.DECIMAL:
+                return f"vk_fit_digits(vk_sum_parts({high}, {low}), {MAX_PRECISION})"
+            case "sum":
+                return f"vk_sum_parts({high}, {low})"
+            case "mean":
+                return f"vk_mean_parts({high}, {low}, count({sql}) OVER ({over}) * {10**type_.scale})"
+        return f"{operation}({sql}) OVER ({over})"
+
+    def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:
+        place = {"first_value": 1, "last_value": -1}.get(operation, number)
+        return f"vk_window_chosen({row}, {target}, {place}) OVER ({over})"
+
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         return f"json_each(vk_range({', '.join(arguments)})) AS {alias}", f"{alias}.value"
 

@@ -17,7 +17,7 @@ def grouping_aggregate(rule: Rule) -> Aggregate | None:
         return None
     left, right = rule.body[0].left, rule.body[0].right
     if isinstance(left, Variable) and isinstance(right, Aggregate) and left.name not in _aggregate_variables(right):
-        return right
+        return right if right.over is None else None
     return None
 
 
@@ -62,7 +62,7 @@ def grouping_of(rule: Rule) -> Grouping | None:
     aggregates: list[Aggregate] = []
     for literal in rule.body:
         match literal:
-            case Comparison(operator="=", left=Variable() as left, right=Aggregate() as right):
+            case Comparison(operator="=", left=Variable() as left, right=Aggregate(over=None) as right):
                 results.append(left.name)
                 aggregates.append(right)
             case _:
