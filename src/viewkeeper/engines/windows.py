@@ -62,7 +62,7 @@ class Windows:
         framed = self._framed(window)
         match operation:
             case "ntile":
-                assert isinstance(target, Constant)
+                assert isinstance(target, Constant) and isinstance(target.value, int)
                 return f"CAST(ntile({target.value}) OVER ({framed}) AS BIGINT)"
             case _ if operation in COUNTED:
                 return f"CAST({operation}() OVER ({framed}) AS BIGINT)"
@@ -148,5 +148,3 @@ def _bound(bound: int | None, unbounded: str, scale: int) -> str:
     if bound == 0:
         return "CURRENT ROW"
     return f"{abs(bound) * 10**scale} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
-
-

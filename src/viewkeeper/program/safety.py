@@ -81,7 +81,11 @@ def check_rule(rule: Rule, variables: AbstractSet[str] = frozenset()) -> list[Pr
     elsewhere = variables - set(all_variables(rule.body))
     if has_windows(rule):
         windowing = windowing_of(rule)
-        bound = () if windowing is None else _check_body((windowing.source,), (rule.head,), {*windowing.results}, set(), None, elsewhere)
+        bound = (
+            ()
+            if windowing is None
+            else _check_body((windowing.source,), (rule.head,), {*windowing.results}, set(), None, elsewhere)
+        )
         return [*window_problems(rule), *bound]
     grouped = grouping_aggregate(rule)
     if grouped is None:

@@ -118,12 +118,12 @@ def over_of(window: Aggregate) -> Over:
 
 def windowing_of(rule: Rule) -> Windowing | None:
     """None if it is another rule."""
-    found = [(x.left.name, x.right) for x in rule.body if _is_window_equation(x)]  # type: ignore[union-attr]
-    if not found or len(found) < len(rule.body) or _wrong_form(rule) is not None:
+    found = [equation for literal in rule.body if (equation := _equation(literal)) is not None]
+    if not found or _wrong_form(rule) is not None:
         return None
-    [source] = found[0][1].body  # type: ignore[union-attr]
+    [source] = found[0][1].body
     assert isinstance(source, Atom)
-    return Windowing(source, tuple(name for name, _ in found), tuple(window for _, window in found))  # type: ignore[misc]
+    return Windowing(source, tuple(name for name, _ in found), tuple(window for _, window in found))
 
 
 def has_windows(rule: Rule) -> bool:
@@ -143,11 +143,12 @@ def _aggregates(literals: tuple[Literal, ...]) -> Iterator[Aggregate]:
             todo += aggregates_of(aggregate.target) if aggregate.target is not None else ()
 
 
-def _is_window_equation(literal: Literal) -> bool:
+def _equation(literal: Literal) -> tuple[str, Aggregate] | None:
+    """``r = rank : { … } over (…)``; None if it is another literal."""
     match literal:
-        case Comparison(operator="=", left=Variable(), right=Aggregate(over=Over())):
-            return True
-    return False
+        case Comparison(operator="=", left=Variable() as left, right=Aggregate(over=Over()) as right):
+            return left.name, right
+    return None
 
 
 # ---- what can be wrong
@@ -170,10 +171,10 @@ def _wrong_form(rule: Rule) -> Problem | None:
     first: Aggregate | None = None
     names: set[str] = set()
     for literal in rule.body:
-        if not isinstance(literal, Comparison) or not _is_window_equation(literal):
+        equation = _equation(literal)
+        if equation is None:
             return wrong(literal, "a rule with a window has nothing beside equations with windows in its body")
-        window = literal.right
-        assert isinstance(window, Aggregate) and isinstance(literal.left, Variable)
+        name, window = equation
         match window.body:
             case (Atom() as atom,) if all(isinstance(a, Variable) for a in atom.arguments):
                 inside = [a.name for a in atom.arguments if isinstance(a, Variable)]
@@ -184,10 +185,10 @@ def _wrong_form(rule: Rule) -> Problem | None:
         first = first or window
         if window.body != first.body or set(over_of(window).partition) != set(over_of(first).partition):
             return wrong(window, "all windows of a rule are over the same atom and have the same partition")
-        if literal.left.name in names | set(inside):
-            return wrong(literal, f'"{literal.left.name}" is bound already, so it cannot be the value of a window')
-        names.add(literal.left.name)
-    heads = [window for window in aggregates_in(rule.head)]
+        if name in names | set(inside):
+            return wrong(literal, f'"{name}" is bound already, so it cannot be the value of a window')
+        names.add(name)
+    heads = list(aggregates_in(rule.head))
     return wrong(heads[0], "a window is not part of a term") if heads else None
 
 
@@ -200,7 +201,9 @@ def _wrong_window(window: Aggregate, windowing: Windowing) -> Iterator[Problem]:
     used = [*over.partition, *(key.variable for key in over.order)]
     for variable in used:
         if variable.name not in windowing.columns:
-            yield wrong(f'"{variable.name}" is no variable of the atom in the braces', f"There are {', '.join(windowing.columns)}.")
+            yield wrong(
+                f'"{variable.name}" is no variable of the atom in the braces', f"There are {', '.join(windowing.columns)}."
+            )
     if wrong_target := _wrong_target(window, windowing):
         yield problem("BAD_WINDOW", window.span, why=wrong_target[0], hint=wrong_target[1])
     if over.limit is not None and operation != "row_number":

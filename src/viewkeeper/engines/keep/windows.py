@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from viewkeeper.engines.keep.changes import MANY, Row
+from viewkeeper.engines.keep import changes
+from viewkeeper.engines.keep.changes import Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.names import sql_name
@@ -121,26 +122,33 @@ class WindowKeeper:
     def fill(self) -> None:
         select = self.tables.select(self.step.rule)
         self.tables.run(
-            f"INSERT INTO {self.stored.table} SELECT {self.distinct}* FROM ({select.sql})", select.parameters, self.relation.name
+            f"INSERT INTO {self.stored.table} SELECT {self.distinct}* FROM ({select.sql})",
+            select.parameters,
+            self.relation.name,
         )
 
     # ---- 1: what is touched
 
     def notice(self, group: Group, signs: Signs) -> None:
-        changes = self.tables.changes[self.step.source]
-        if changes.few and not self._in_table:
-            for row, _ in changes.rows():
+        changed = self.tables.changes[self.step.source]
+        if changed.few and not self._in_table:
+            for row, _ in changed.rows():
                 self._changed.setdefault(tuple(row[i] for i in self.step.partition), []).append(row)
             self.tables.noted(self)
             return
-        chosen = ", ".join(f"c.{self.tables.name(c.name)}" for c in self.partition) or "1"
-        self.touch(f"SELECT DISTINCT {chosen} FROM {changes.in_table()} AS c WHERE TRUE ON CONFLICT DO NOTHING")
+        self.use_tables()
+        if self.partition:
+            chosen = ", ".join(f"c.{self.tables.name(c.name)}" for c in self.partition)
+            touched = f"SELECT DISTINCT {chosen} FROM {changed.in_table()} AS c WHERE TRUE ON CONFLICT DO NOTHING"
+            self.touched += self.tables.run(f"INSERT INTO {self.partitions} {touched}").rowcount
 
-    def touch(self, rows: str) -> None:
+    def use_tables(self) -> None:
+        """Touched partitions are told in a table from here on; where there is just one, it is in it."""
         self._in_table = True
-        self.tables.used(self.partitions)
+        self.tables.used(self.partitions, self.fresh)
         self.tables.noted(self)
-        self.touched += self.tables.run(f"INSERT INTO {self.partitions} {rows}").rowcount
+        if not self.partition:
+            self.touched += self.tables.run(f"INSERT INTO {self.partitions} VALUES (1) ON CONFLICT DO NOTHING").rowcount
 
     def forget(self) -> None:
         self._changed: dict[Row, list[Row]] = {}
@@ -158,7 +166,9 @@ class WindowKeeper:
         columns = [self.tables.name(self.relation.columns[self.heads.index(name)].name) for name in self.windowing.columns]
         number = self.tables.name(self.relation.columns[self._number[0]].name)
         limit = min(self.windowing.limits.values())
-        return f"SELECT {', '.join(columns)} FROM {self.stored.table} AS h WHERE {self._stored_in('?')} AND h.{number} = {limit}"
+        return (
+            f"SELECT {', '.join(columns)} FROM {self.stored.table} AS h WHERE {self._stored_in('?')} AND h.{number} = {limit}"
+        )
 
     def _are_behind(self, partition: Row, rows: list[Row]) -> bool:
         """Do all the rows come behind the last one that is kept?"""
@@ -205,8 +215,8 @@ class WindowKeeper:
             if self._are_behind(partition, rows):
                 continue
             self.touched += 1
-            new = self.tables.fetch(f"{self._of_one} LIMIT {MANY + 1}", partition, self.relation.name)
-            if len(new) > MANY:
+            new = self.tables.fetch(f"{self._of_one} LIMIT {changes.MANY + 1}", partition, self.relation.name)
+            if len(new) > changes.MANY:
                 return None
             old, fresh = self.tables.fetch(stored, partition), dict.fromkeys(new)
             went += [(row, -1) for row in old if row not in fresh]
@@ -215,13 +225,11 @@ class WindowKeeper:
 
     def _settle_tables(self) -> None:
         if not self._in_table:
-            self.tables.used(self.partitions)
-            places = ", ".join("?" * max(1, len(self.partition)))
-            self.tables.run_many(f"INSERT INTO {self.partitions} VALUES ({places})", [p or (1,) for p in self._changed])
-        self.tables.used(self.fresh)
-        self.tables.run(
-            f"INSERT INTO {self.fresh} SELECT {self.distinct}* FROM ({self._of_many})", relation=self.relation.name
-        )
+            self.use_tables()
+            places = ", ".join("?" * len(self.partition))
+            if self.partition:
+                self.tables.run_many(f"INSERT INTO {self.partitions} VALUES ({places})", self._changed)
+        self.tables.run(f"INSERT INTO {self.fresh} SELECT {self.distinct}* FROM ({self._of_many})", relation=self.relation.name)
         self.compare()
 
     def compare(self) -> None:
