@@ -95,7 +95,7 @@ class Recorder:
                 match = re.match(r"SCAN (\S+)", detail)
                 table = stored.get(match[1]) if match else None
                 # The first row of an index is found without reading the others.
-                if table is not None and table not in single and not (" in order of " in detail and "LIMIT 1" in sql):
+                if table is not None and table not in single and not (" in order of " in detail and "LIMIT" in sql):
                     written = re.search(r'(?:INTO|UPDATE|FROM) (?:temp|main)\."([^"]*)"', sql)
                     # A query alone is one for a changed row, which finds what a view gains.
                     yield f"{written[1] if written and not sql.startswith('SELECT') else f'{relation}$gain'} ← {table}"

@@ -20,13 +20,13 @@ from viewkeeper.engines.scalar import (
     SCALARS,
     ExactSum,
     Failure,
-    WindowChosen,
     WindowMean,
     WindowSum,
     evaluation_error,
-    finite,
+    float_mean,
     float_sum,
     numbers_json,
+    pack,
     strict,
 )
 from viewkeeper.engines.sql import Compiler, Statement
@@ -254,15 +254,12 @@ class EmbeddedEngine:
             self.connection.create_function(name, arity, self._failing(strict(function)), deterministic=True)
         for arity in (2, 3):
             self.connection.create_function("vk_range", arity, self._failing(numbers_json), deterministic=True)
-        for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):
+        for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", float_mean)):
             self.connection.create_aggregate(name, 1, self._collector(finish))
         self.connection.create_aggregate("vk_exact_sum", 2, ExactSum)  # type: ignore[arg-type]
-        for name, arity, window in (
-            ("vk_window_sum", 1, WindowSum),
-            ("vk_window_mean", 1, WindowMean),
-            ("vk_window_chosen", 3, WindowChosen),
-        ):
-            self.connection.create_window_function(name, arity, self._window(window))
+        self.connection.create_function("vk_pack", 2, pack, deterministic=True)
+        for name, window in (("vk_window_sum", WindowSum), ("vk_window_mean", WindowMean)):
+            self.connection.create_window_function(name, 1, self._window(window))
         self.connection.set_progress_handler(self._look_for_interrupt, _CHECK_EVERY)
 
     def _failing(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -345,10 +342,6 @@ class EmbeddedEngine:
         if "integer overflow" in str(error):
             return evaluation_error(Failure("OVERFLOW"), relation)
         return error
-
-
-def _float_mean(values: list[float]) -> float:
-    return finite(float_sum(values) / len(values))
 
 
 def column_definition(column: Column) -> str:

@@ -148,7 +148,7 @@ class SparkDialect(Dialect):
                 return f"vk_mean(CAST({total} AS STRING), count({sql}) * {10**target.type.scale})"
         return f"{operation}({sql})"
 
-    def window(self, operation: str, target: str, type_: Type | None, over: str) -> str:
+    def window(self, operation: str, target: str, type_: Type | None, over: str, own: bool) -> str:
         if type_ is None:
             return f"count(1) OVER ({over})"
         sql, kind = target, type_.kind

@@ -112,8 +112,8 @@ class Dialect(ABC):
     def aggregate(self, operation: str, target: Expression | None, result: Type) -> str: ...
 
     @abstractmethod
-    def window(self, operation: str, target: str, type_: Type | None, over: str) -> str:
-        """The value of count, sum, min, max or mean in a window; NULL of nothing, but for count."""
+    def window(self, operation: str, target: str, type_: Type | None, over: str, own: bool) -> str:
+        """The value of count, sum, min, max or mean in a window; NULL of nothing, but for count. ``own``: the row itself is in it."""
 
     @abstractmethod
     def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:

@@ -76,7 +76,10 @@ class Windows:
                 return f"nth_value({column}, {over.number}) OVER ({framed})"
             case _ if operation in CHOSEN:
                 return f"{operation}({column}) OVER ({framed})"
-        return self.dialect.window(operation, column, self.types[target.name] if isinstance(target, Variable) else None, framed)
+        type_ = self.types[target.name] if isinstance(target, Variable) else None
+        frame = self._frame(window)
+        own = (frame.low is None or frame.low <= 0) and (frame.high is None or frame.high >= 0)
+        return self.dialect.window(operation, column, type_, framed, own)
 
     def _framed(self, window: Aggregate) -> str:
         """What stands behind OVER."""

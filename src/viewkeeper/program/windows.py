@@ -252,7 +252,8 @@ def measure_problems(rule: Rule, types: Mapping[str, Type]) -> Iterator[Problem]
     for window in () if windowing is None else windowing.windows:
         assert windowing is not None
         over = over_of(window)
-        for key in windowing.order(over) if has_offset(over) else ():
+        keys = windowing.order(over) if has_offset(over) else ()
+        for key in keys if len(keys) == 1 else ():
             found = types.get(key.variable.name)
             if found is not None and found.kind not in NUMERIC | {Kind.DATE, Kind.TIMESTAMP}:
                 why, hint = f"there is no distance between values of {found.base}", "Use rows, or a column of numbers or dates."

@@ -44,7 +44,7 @@ def isolate_windows(program: Program) -> Program:
 
 def _needed(rule: Rule, windowing: Windowing) -> set[str]:
     every = {*windowing.columns, *windowing.results} if windowing.is_top else set()
-    return {*windowing.partition, *all_variables((rule.head,))} | every
+    return {*windowing.partition, *all_variables((rule.head,))} | every or {windowing.results[0]}
 
 
 def _is_plain(rule: Rule, windowing: Windowing) -> bool:

@@ -30,6 +30,7 @@ from viewkeeper.program.safety import is_constant_fact, scope_variables
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored, restore, store
+from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
 from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
@@ -54,12 +55,15 @@ class Form:
     body: tuple[Literal, ...]
     types: dict[str, Type]
     grouped: Aggregate | None
+    windowing: Windowing | None = None
 
     @cached_property
     def variables(self) -> list[str]:
         """The variables that an assignment gives values: of a grouping rule the groups and the result."""
         if self.grouped is not None:
             return [name for name in all_variables((self.head, self.body[0])) if name in self.types and self._is_group(name)]
+        if self.windowing is not None:
+            return [*self.windowing.columns, *self.windowing.results]
         visible = scope_variables((self.head, *self.body))
         return [name for name in all_variables((*self.body, self.head)) if name in visible]
 
@@ -98,7 +102,7 @@ def _form(number: int, rule: Rule, alternative: Rule, typer: Typer) -> Form:
         names = Names(all_variables((typed.head, *typed.body)))
         typed = replace(typed, body=name_wildcards(typed.body, names))
     types = typer.rule(typed)[1]
-    return Form(number, rule, typed.head, typed.body, types, grouped)
+    return Form(number, rule, typed.head, typed.body, types, grouped, windowing_of(typed))
 
 
 def fact_rows(program: Program, typer: Typer) -> set[Row]:

@@ -62,12 +62,12 @@ class WindowKeeper:
         return f"{sql_name(self.source.name)} by {by or 'all'} in order of {' '.join(order).lower()}"
 
     @cached_property
-    def _is_indexed(self) -> bool:
+    def is_indexed(self) -> bool:
         """Where everything is one partition, and all of it wanted, there is nothing to be searched."""
         return bool(self.partition) or self.windowing.is_top
 
     def prepare(self) -> None:
-        if self._is_indexed:
+        if self.is_indexed:
             name, bare = self.tables.dialect.identifier, sql_name(self.source.name)
             terms = [self.tables.name(c.name) for c in self.partition] + self._sorting("")
             self.tables.run(
