@@ -290,7 +290,9 @@ over(rank) :- rank = row_number : { top(p, x, y, r) } over (; r).""",
 .decl t(g: number, x: float?, d: decimal(18,2)?, i: number, a: float?, b: float?, c: decimal(18,2)?, e: float?, f: decimal(18,2)?)
 t(g, x, d, i, a, b, c, e, f) :- a = sum x : { m(g, x, d, i) } over (g; i; rows -2 0), b = mean x : { m(g, x, d, i) } over (g; i), c = sum d : { m(g, x, d, i) } over (g; x; rows unbounded 0), e = mean d : { m(g, x, d, i) } over (g), f = max d : { m(g, x, d, i) } over (g; d; range -1 1).
 .decl all(x: float?, i: number, a: float?, n: number)
-all(x, i, a, n) :- a = sum x : { m(g, x, d, i) } over (), n = count : { m(g, x, d, i) } over (; i; range -1 0).""",
+all(x, i, a, n) :- a = sum x : { m(g, x, d, i) } over (), n = count : { m(g, x, d, i) } over (; i; range -1 0).
+.decl before(g: number, i: number, a: float?, b: float?, c: float?)
+before(g, i, a, b, c) :- a = sum x : { m(g, x, d, i) } over (g; i; rows -2 -1), b = mean x : { m(g, x, d, i) } over (g; i; range 1 unbounded), c = first_value x : { m(g, x, d, i) } over (g; i; range -2 -1).""",
     "windows over views": """
 .decl edge(x: number, y: number)
 .decl reach(x: number, y: number)

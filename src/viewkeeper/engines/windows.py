@@ -8,7 +8,7 @@ Where just the first rows are wanted of the one partition there is, no others ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewkeeper.program.ast import Aggregate, Constant, Frame, Order, Relation, Variable
@@ -29,6 +29,7 @@ class Windows:
     relation: Relation
     windowing: Windowing
     types: Mapping[str, Type]
+    alias: str = "t0"
 
     def select(self, source: str, where: str, single: bool) -> str:
         windowing = self.windowing
@@ -36,20 +37,26 @@ class Windows:
         if windowing.is_top and (single or not windowing.partition):
             order = ", ".join(sorting(windowing.total(over_of(windowing.windows[0])), self._column, self._is_nullable))
             limit = min(windowing.limits.values())
-            source, condition = f"(SELECT * FROM {source}{condition} ORDER BY {order} LIMIT {limit}) AS t0", ""
+            source, condition = f"(SELECT * FROM {source}{condition} ORDER BY {order} LIMIT {limit}) AS w0", ""
+            return replace(self, alias="w0")._selected(source, condition)
+        return self._selected(source, condition)
+
+    def _selected(self, source: str, condition: str) -> str:
+        windowing, outer = self.windowing, self
         numbers = {
             i: f"row_number() OVER ({self._over(windowing.total(over_of(window)))}) AS n{i}"
             for i, window in enumerate(windowing.windows)
             if self._goes_by_number(window)
         }
         if numbers:
-            source, condition = f"(SELECT t0.*, {', '.join(numbers.values())} FROM {source}{condition}) AS t0", ""
-        columns = [f"{self._column(name)} AS g{i}" for i, name in enumerate(windowing.columns)]
-        values = [f"{self._value(window, f't0.n{i}')} AS v{i}" for i, window in enumerate(windowing.windows)]
+            source = f"(SELECT {self.alias}.*, {', '.join(numbers.values())} FROM {source}{condition}) AS n0"
+            condition, outer = "", replace(self, alias="n0")
+        columns = [f"{outer._column(name)} AS g{i}" for i, name in enumerate(windowing.columns)]
+        values = [f"{outer._value(window, f'n0.n{i}')} AS v{i}" for i, window in enumerate(windowing.windows)]
         return f"SELECT {', '.join([*columns, *values])} FROM {source}{condition}"
 
     def _column(self, name: str) -> str:
-        return self.dialect.column("t0", self.relation, self.windowing.columns.index(name))
+        return self.dialect.column(self.alias, self.relation, self.windowing.columns.index(name))
 
     def _is_nullable(self, name: str) -> bool:
         return self.relation.columns[self.windowing.columns.index(name)].type.nullable

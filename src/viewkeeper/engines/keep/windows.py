@@ -218,7 +218,7 @@ class WindowKeeper:
             new = self.tables.fetch(f"{self._of_one} LIMIT {changes.MANY + 1}", partition, self.relation.name)
             if len(new) > changes.MANY:
                 return None
-            old, fresh = self.tables.fetch(stored, partition), dict.fromkeys(new)
+            old, fresh = self.tables.fetch(stored, partition, self.relation.name), dict.fromkeys(new)
             went += [(row, -1) for row in old if row not in fresh]
             came += [(row, 1) for row in fresh.keys() - set(old)]
         return went + came
