@@ -477,7 +477,9 @@ class Expressions:
         amount, unit = self._amount(interval)
         if unit in _MONTHS:
             if type(value.constant) is datetime.date:
-                return Lowered(Constant(self._months_later(value.constant, sign * amount * _MONTHS[unit], node), DATE), DATE_TYPE)
+                return Lowered(
+                    Constant(self._months_later(value.constant, sign * amount * _MONTHS[unit], node), DATE), DATE_TYPE
+                )
             months = Constant(sign * amount * _MONTHS[unit], NUMBER)
             return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
         microseconds = sign * amount * _MICROSECONDS[unit]

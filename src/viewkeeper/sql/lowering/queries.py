@@ -97,7 +97,10 @@ class Queries:
         before = self.named
         self.named = {**self.named, **self._with(query)}
         try:
-            return self._select(query, parent) if isinstance(query, exp.Select) else self._combined(query, parent)
+            if isinstance(query, exp.Select):
+                return self._select(query, parent)
+            assert isinstance(query, exp.SetOperation)
+            return self._combined(query, parent)
         finally:
             self.named = before
 

@@ -133,7 +133,9 @@ def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | No
 # ---- OVER
 
 
-def windowed(queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None) -> Rows:
+def windowed(
+    queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None
+) -> Rows:
     """A query whose outputs have window functions; ``before`` knows what aggregates stand for."""
     from viewkeeper.sql.lowering.queries import Rows as Found
 
@@ -171,7 +173,9 @@ class _Windows:
             self.columns[term] = (variable, value.type, term)
         return self.columns[term][0]
 
-    def add(self, operation: str, target: Variable | None, partition: Sequence[Variable], over: Over, type_: SqlType) -> Variable:
+    def add(
+        self, operation: str, target: Variable | None, partition: Sequence[Variable], over: Over, type_: SqlType
+    ) -> Variable:
         """The variable for the values of a window."""
         over = replace(over, partition=tuple(partition))
         key = (operation, target, over)
@@ -280,7 +284,9 @@ class _Function:
                 return self._picked(name, function)
             case "count" | "sum" | "avg" | "min" | "max":
                 return self._total(name, function)
-        hint = "There are row_number, rank, dense_rank, ntile, lag, lead, first_value, last_value, count, sum, avg, min and max."
+        hint = (
+            "There are row_number, rank, dense_rank, ntile, lag, lead, first_value, last_value, count, sum, avg, min and max."
+        )
         queries.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="is no window function here", hint=hint)
 
     # ---- parts
