@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewkeeper.engines.names import sql_name
-from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.engines.spark_sql_functions import spark_call
+from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import MAX_PRECISION, Kind, Type
 

@@ -32,6 +32,7 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
     all_variables,
+    constants_of,
     subterms,
     variables_of,
 )
@@ -434,7 +435,11 @@ class Typer:
         if name in self.relations:
             near = "It is a relation, which has no value: use it as a condition. "
         else:
-            known = [function for function in FUNCTIONS if function.isidentifier() and function not in _INTERNAL and not function.startswith("sql_")]
+            known = [
+                function
+                for function in FUNCTIONS
+                if function.isidentifier() and function not in _INTERNAL and not function.startswith("sql_")
+            ]
             near = closest(name, known, _FUNCTIONS_ELSEWHERE)
         self._report("UNKNOWN_FUNCTION", span, function=name, near=near)
 
@@ -540,8 +545,7 @@ def _wanted(call: Call, function: Function, known: Sequence[Inferred | None], ex
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
-    constants = [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
-    return FUNCTIONS[call.function].typing(types, constants)
+    return FUNCTIONS[call.function].typing(types, constants_of(call))
 
 
 # ---- NULL
