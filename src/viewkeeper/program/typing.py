@@ -32,6 +32,7 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
     all_variables,
+    constants_of,
     subterms,
     variables_of,
 )
@@ -551,8 +552,7 @@ def _aggregated(aggregate: Aggregate, target: Type | None) -> Type | None:
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
-    constants = [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
-    return FUNCTIONS[call.function].typing(types, constants)
+    return FUNCTIONS[call.function].typing(types, constants_of(call))
 
 
 # ---- NULL
