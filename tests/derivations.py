@@ -11,6 +11,7 @@ from viewkeeper.language import parse
 from viewkeeper.program.ast import Program, atoms_in
 from viewkeeper.program.printing import print_relation, print_rule, print_type
 from viewkeeper.program.strata import reads
+from viewkeeper.program.windows import windowing_of
 from viewkeeper.why import Derivation
 
 Rows = Mapping[str, set[Row]]
@@ -72,7 +73,9 @@ def check_instance(node: Derivation, program: Program, rows: Rows) -> None:
     for name, row in premises:
         if name not in whole:
             given.setdefault(name, set()).add(row)
-    assert {name for name, _ in premises} <= {atom.relation for atom, use in atoms_in(rule.body) if use == "positive"}
+    windowing = windowing_of(rule)
+    positive = {atom.relation for atom, use in atoms_in(rule.body) if use == "positive"}
+    assert {name for name, _ in premises} <= (positive if windowing is None else {windowing.source.relation})
     relation = program.relation(node.relation)
     conclusion = print_relation(relation).replace(f".decl {relation.name}(", ".decl the_conclusion(", 1)
     text = node.rule.replace(f"{relation.name}(", "the_conclusion(", 1)

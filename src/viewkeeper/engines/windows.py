@@ -93,7 +93,8 @@ class Windows:
         over, frame = over_of(window), self._frame(window)
         if window.operation not in FRAMED:
             order = self.windowing.total(over) if self.windowing.is_one_by_one(window) else self.windowing.order(over)
-            return self._over(order)
+            # Spark wants an order of what depends on it, even if all rows are equal.
+            return self._over(order) if order else f"{self._over(order)} ORDER BY 1".strip()
         if window.operation in CHOSEN and not self._goes_by_number(window):
             frame = frame if frame.unit == "rows" or not self.windowing.has_peers(over) else _WHOLE
             return self._over(self.windowing.total(over), frame)
