@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from viewkeeper.outcomes import Report
 
 _SHOWN = 20
+# So many rows of relations that had none are reason enough to compute what reads them, instead of following them.
+_MANY_FIRST = 10_000
 CAME = frozenset({1})
 
 
@@ -228,7 +230,9 @@ class Change(State):
             self.catalog.put_costs(costs.written())
 
     def _carry_out(self, hot: dict[str, frozenset[int]], worker: Worker, choice: Choice) -> dict[str, frozenset[int]]:
-        run, renewing, reason = self.maintainer.tables.run, choice.anew, "less work than maintaining" if choice.anew else ""
+        first = bool(hot) and hot.keys() <= self._fresh.keys() and sum(self._fresh.values()) > _MANY_FIRST and not self.strict
+        run, renewing = self.maintainer.tables.run, choice.anew or first
+        reason = "less work than maintaining" if choice.anew else "first rows of what it reads" if first else ""
         run("SAVEPOINT views")
         while True:
             try:

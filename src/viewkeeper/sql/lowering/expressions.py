@@ -585,6 +585,27 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
             return [*_conjuncts(node.this), *_conjuncts(node.expression)]
         case exp.Paren():
             return _conjuncts(node.this)
+        case exp.Or():
+            return _factored(node)
+    return [node]
+
+
+def _factored(node: exp.Expr) -> list[exp.Expr]:
+    """What all sides of an OR have in common, such as the condition of a join, and what is left of it."""
+    sides = [_conjuncts(side) for side in _alternatives(node)]
+    common = [part for part in sides[0] if all(part in side for side in sides)]
+    if not common:
+        return [node]
+    rest = [[part for part in side if part not in common] for side in sides]
+    return common if not all(rest) else [*common, exp.or_(*(exp.and_(*side) for side in rest))]
+
+
+def _alternatives(node: exp.Expr) -> list[exp.Expr]:
+    match node:
+        case exp.Or():
+            return [*_alternatives(node.this), *_alternatives(node.expression)]
+        case exp.Paren(this=exp.Or()):
+            return _alternatives(node.this)
     return [node]
 
 

@@ -177,7 +177,7 @@ class _Windows:
         return self.columns[term][0]
 
     def add(
-        self, operation: str, target: Variable | None, partition: Sequence[Variable], over: Over, type_: SqlType
+        self, operation: str, target: Term | None, partition: Sequence[Variable], over: Over, type_: SqlType
     ) -> Variable:
         """The variable for the values of a window."""
         over = replace(over, partition=tuple(partition))
@@ -404,8 +404,4 @@ class _Function:
 
     def _number(self, value: Lowered) -> Lowered:
         """How many values there are."""
-        if not value.nullable:
-            return Lowered(self._add("count", None, BIGINT), BIGINT)
-        one = Lowered(Call("sql_if", (Call("sql_null", (value.term,)), ZERO, ONE)), BIGINT)
-        found = self._add("sum", one, BIGINT)
-        return Lowered(Call("coalesce", (found, ZERO)), BIGINT)
+        return Lowered(self._add("count", value if value.nullable else None, BIGINT), BIGINT)
