@@ -351,7 +351,8 @@ class _Function:
 
     def _ntile(self, function: exp.Expr) -> Lowered:
         count = self._constant(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0], 1)
-        return Lowered(self._add("ntile", None, BIGINT, framed=False, number=count), BIGINT)
+        over = Over((), self.order)
+        return Lowered(self.windows.add("ntile", Constant(count, NUMBER), self.partition, over, BIGINT), BIGINT)
 
     def _shifted(self, name: str, function: exp.Expr) -> Lowered:
         value = self.expressions.value(function.this)
