@@ -22,7 +22,7 @@ from .syntax import (
 )
 
 COMPARISONS = {"=", "!=", "<", "<=", ">", ">="}
-TESTS = {"match", "contains", "is_null"}
+TESTS = {"match", "contains", "is_null", "holds"}
 AGGREGATES = {"count", "sum", "min", "max", "mean"}
 CONSTANTS = {"date", "timestamp", "decimal", "bytes"}
 FUNCTIONS = {"min", "max", "cat", "strlen", "substr", "ord", "to_number", "to_unsigned", "to_float", "to_string"}
