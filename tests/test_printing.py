@@ -35,7 +35,7 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
 )
-from viewkeeper.program.functions import FUNCTIONS
+from viewkeeper.program.functions import FUNCTIONS, TESTS
 from viewkeeper.program.printing import PRECEDENCE
 from viewkeeper.program.types import BASE_TYPES, BYTES, DATE, TIMESTAMP, UNSIGNED, decimal_type
 from viewkeeper.program.values import type_of_value
@@ -104,8 +104,8 @@ def literals(depth: int) -> st.SearchStrategy[Literal]:
     inner = terms(depth)
     atoms = st.builds(lambda name, arguments: Atom(name, tuple(arguments)), RELATIONS, st.lists(inner, max_size=3))
     tests = st.builds(
-        lambda name, a, b, negated: ast.Test(name, (a,) if name == "is_null" else (a, b), negated),
-        st.sampled_from(["match", "contains", "is_null"]), inner, inner, st.booleans(),
+        lambda name, a, b, negated: ast.Test(name, (a, b)[: TESTS[name]], negated),
+        st.sampled_from(sorted(TESTS)), inner, inner, st.booleans(),
     )  # fmt: skip
     comparisons = st.builds(Comparison, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), inner, inner).map(as_read)
     simple = st.one_of(atoms, atoms.map(Negation), comparisons, comparisons, tests, st.booleans().map(Truth))

@@ -219,7 +219,9 @@ def compare(op: str, left: Any, right: Any) -> bool:
 
 
 def test(name: str, args: list[Any]) -> bool:
-    """`match(pattern, text)` and `contains(part, text)`; neither argument is NULL."""
+    """`match(pattern, text)`, `contains(part, text)` and `holds(b)`; no argument is NULL."""
+    if name == "holds":
+        return bool(args[0])
     if name == "contains":
         return args[0] in args[1]
     try:

@@ -101,7 +101,7 @@ class Types:
                 for arg in literal.args:
                     key = self.term(arg)
                     if literal.name != "is_null":
-                        self.same(key, "symbol")
+                        self.same(key, "bool" if literal.name == "holds" else "symbol")
             case Range():
                 for arg in literal.args:
                     self.same(self.term(arg), self.term(literal.var))

@@ -23,7 +23,7 @@ from .syntax import (
 )
 
 COMPARISONS = {"=", "!=", "<", "<=", ">", ">="}
-TESTS = {"match", "contains", "is_null"}
+TESTS = {"match", "contains", "is_null", "holds"}
 AGGREGATES = {"count", "sum", "min", "max", "mean"}
 WINDOWS = {"row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead"}
 WINDOWS |= {"first_value", "last_value", "nth_value"}

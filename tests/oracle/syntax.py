@@ -71,7 +71,7 @@ class Compare:
 
 @dataclass(frozen=True, eq=False)
 class Test:
-    """`match`, `contains` or `is_null`."""
+    """`match`, `contains`, `is_null` or `holds`."""
 
     __test__ = False
     name: str

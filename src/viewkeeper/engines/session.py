@@ -44,6 +44,8 @@ SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Spark 4.3 fails on a checkpoint of a union of checkpoints with inferred constraints ("key not found").
     "spark.sql.constraintPropagation.enabled": "false",
+    # Else what occurs twice on the right of an AND or OR is computed even if the left decides, and may fail there.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
     "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
 }
 

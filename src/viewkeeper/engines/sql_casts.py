@@ -43,12 +43,13 @@ _BLANK = "".join(map(chr, range(1, 33)))
 _BLANK_OR_DELETE = _BLANK + "\x7f"
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(inf|infinity)|nan", re.ASCII | re.IGNORECASE)
+_NOT_FINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?", re.ASCII)
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
+_ZONE = r"\s*(Z|(?:UTC|GMT|UT)?(?:[+-](?:[0-9]{4}|[0-9]{6}|[0-9]{1,2}(?::[0-9]{1,2}(?::[0-9]{2})?)?))?)?"
 _TIME = re.compile(
     r"([+-]?[0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?\s*(Z|(?:UTC|GMT|UT)?(?:[+-][0-9]{1,2}(?::[0-9]{1,2}(?::[0-9]{2})?)?)?)?)?)?)?",
+    rf"(?:[ T]([0-9]{{1,2}})(?::([0-9]{{1,2}})(?::([0-9]{{1,2}})(?:\.([0-9]*))?{_ZONE})?)?)?)?)?",
     re.ASCII,
 )
 _TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
@@ -124,7 +125,7 @@ def sql_text_to_timestamp(text: str) -> int:
 
 def _zone(text: str) -> int | None:
     """Seconds east of Greenwich."""
-    found = re.fullmatch(r"[A-Z]*(?:([+-])(\d+)(?::(\d+)(?::(\d+))?)?)?", text)
+    found = re.fullmatch(r"[A-Z]*(?:([+-])(\d{1,2})(?::?(\d{1,2}))?(?::?(\d{2}))?)?", text)
     assert found is not None
     hours, minutes, seconds = (int(found[i] or 0) for i in (2, 3, 4))
     total = hours * 3600 + minutes * 60 + seconds

@@ -57,7 +57,8 @@ def repeat(text: str, times: int) -> str:
 
 
 def initials(text: str) -> str:
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+    """Each word with a capital letter; words end at spaces only."""
+    return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
 
 
 def translate(text: str, old: str, new: str) -> str:
