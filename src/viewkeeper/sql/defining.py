@@ -1,0 +1,116 @@
+"""Statements that define something: from the program before to the program after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from viewkeeper.program.ast import Program, Relation, owner_of
+from viewkeeper.program.merge import without, without_spans
+from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.sql.naming import found, new_name, only, plain_name
+from viewkeeper.sql.reading import Statement, read_script
+from viewkeeper.sql.tables import altered_table, created_table, refuse_properties
+
+_PROPERTIES: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.TemporaryProperty: ("a temporary view", "Leave TEMPORARY out, and drop the view when it has served."),
+    exp.PartitionedByProperty: ("PARTITIONED BY", "Indexes are made as they are needed. Leave it out."),
+}
+
+
+def folded(text: str, name: str, program: Program) -> Program:
+    """The program after a definition that was made once already."""
+    [statement] = read_script(text, name)
+    return defined(statement, program)
+
+
+def defined(statement: Statement, program: Program) -> Program:
+    """The program after CREATE or ALTER; the same one if IF NOT EXISTS finds it there. Raises ProgramError."""
+    tree = statement.tree
+    if isinstance(tree, exp.Alter):
+        return without_spans(altered_table(statement, program))
+    if not isinstance(tree, exp.Create) or tree.args.get("kind") not in ("TABLE", "VIEW"):
+        hint = "What can be created are tables and materialized views."
+        statement.refuse("SQL_UNSUPPORTED", tree.this, what=f"CREATE {tree.args.get('kind')}", hint=hint)
+    wanted, table = tree.args["kind"], tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    new_name(statement, table, "table" if wanted == "TABLE" else "view")
+    known = found(plain_name(statement, table), program.by_name)
+    if known is not None and tree.args.get("exists"):
+        return program
+    if known is not None and not (tree.args.get("replace") and wanted == "VIEW" and known in program.derived):
+        what = "view" if known in program.derived else "table"
+        statement.refuse("SQL_EXISTS", table, what=what, name=known)
+    if wanted == "TABLE":
+        return without_spans(created_table(statement, program))
+    return without_spans(_view(statement, table, known, program))
+
+
+def name_defined(statement: Statement, program: Program) -> str:
+    """The relation that CREATE or ALTER is about, as it is spelled in the program."""
+    tree = statement.tree
+    table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    return found(table.name, program.by_name) or table.name
+
+
+# ---- views
+
+
+def _view(statement: Statement, table: exp.Expr, known: str | None, program: Program) -> Program:
+    tree = statement.tree
+    only(statement, tree, "this", "kind", "exists", "properties", "expression", "replace")
+    properties = tree.args.get("properties")
+    if properties is None or not properties.find(exp.MaterializedProperty):
+        hint = "Write CREATE MATERIALIZED VIEW: it is always up to date."
+        statement.refuse("SQL_UNSUPPORTED", table, what="a view that is not materialized", hint=hint)
+    others = [p for p in properties.expressions if not isinstance(p, exp.MaterializedProperty)]
+    refuse_properties(statement, exp.Properties(expressions=[p.copy() for p in others]), _PROPERTIES)
+    if tree.args.get("expression") is None:
+        statement.refuse("SQL_SYNTAX", table, why="a view needs a query: AS SELECT …")
+    from viewkeeper.sql.lowering import lower_view
+
+    columns = _columns(statement, tree.this)
+    if known is None:
+        return lower_view(statement, table.name, tree.args["expression"], columns, program)
+    after = lower_view(statement, known, tree.args["expression"], columns, without(program, known))
+    _refuse_broken(statement, table, program, after, known)
+    return after
+
+
+def _columns(statement: Statement, target: exp.Expr) -> Sequence[str] | None:
+    if not isinstance(target, exp.Schema):
+        return None
+    names: list[str] = []
+    for part in target.expressions:
+        if isinstance(part, exp.ColumnDef):
+            only(statement, part, "this", "constraints")
+            for constraint in part.args.get("constraints") or ():
+                if not isinstance(constraint.kind, exp.CommentColumnConstraint):
+                    hint = "Name the columns only."
+                    statement.refuse("SQL_UNSUPPORTED", part, what="a constraint of a view's column", hint=hint)
+        name = new_name(statement, part if isinstance(part, exp.Identifier) else part.this, "column")
+        if name.lower() in (other.lower() for other in names):
+            statement.refuse("SQL_DUPLICATE", part, what="column", name=name, hint="Give it another name.")
+        names.append(name)
+    return names
+
+
+def _refuse_broken(statement: Statement, table: exp.Expr, before: Program, after: Program, name: str) -> None:
+    """A view that others read keeps its columns, and does not read them."""
+    graph = dependencies(after)
+    own = {name, *after.inner_of({name})}
+    readers = {other for other in graph if other not in own and name in reach(graph, {other})}
+    if not readers:
+        return
+    shown = sorted({owner_of(other) if other in {r.name for r in after.inner} else other for other in readers})
+    if _shape(before.relation(name)) != _shape(after.relation(name)):
+        why = "has other columns now"
+    elif readers & {read for own_name in own for read in graph.get(own_name, ())}:
+        why = "would depend on itself"
+    else:
+        return
+    statement.refuse("SQL_REPLACED", table, view=name, why=why, dependents=", ".join(shown))
+
+
+def _shape(relation: Relation) -> object:
+    return relation.columns, relation.qualifiers
