@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import ProgramError, Source, Span, problem
+from viewkeeper.sql.plain_rows import plain_rows
 
 # It warns where it keeps a statement as it is; that is understood or refused by us.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -49,14 +50,28 @@ def read_script(text: str, name: str = "<sql>") -> list[Statement]:
         start, end = tokens[0].start, tokens[-1].end + 1
         try:
             # From the tokens of the whole text, so that places are those of the whole text.
-            [tree] = dialect.parser().parse(tokens, text)
+            tree = _parsed(dialect, tokens, text)
         except ParseError as error:
             _raise_syntax(error, tokens, source)
         except RecursionError:
             raise_problem("SQL_SYNTAX", _span(start, end, source), source, why="it is nested too deeply")
-        assert tree is not None
         found.append(Statement(tree, text[start:end], source))
     return found
+
+
+def _parsed(dialect: Spark, tokens: list[Token], text: str) -> exp.Expr:
+    plain = plain_rows(tokens)
+    [tree] = dialect.parser().parse(tokens if plain is None else plain[0], text)
+    assert tree is not None
+    if plain is None:
+        return tree
+    values = tree.args.get("expression")
+    if isinstance(tree, exp.Insert) and isinstance(values, exp.Values) and values.expressions:
+        values.set("expressions", [*values.expressions, *plain[1]])
+        return tree
+    [whole] = dialect.parser().parse(tokens, text)
+    assert whole is not None
+    return whole
 
 
 def _pieces(tokens: list[Token]) -> list[list[Token]]:
