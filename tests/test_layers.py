@@ -17,7 +17,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "program": set(),
     "rewrite": {"program"},
     "engines": {"program"},
-    "sql": {"program"},
+    "sql": {"program", "rewrite"},
     "store": {"program"},
     "why": {"program", "rewrite", "engines", "state"},
     # "" is the package itself; the façade and what it gives

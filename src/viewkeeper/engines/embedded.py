@@ -17,6 +17,7 @@ from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.scalar import SCALARS, ExactSum, Failure, evaluation_error, finite, float_sum, numbers_json, strict
+from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
@@ -240,6 +241,10 @@ class EmbeddedEngine:
         """Makes our functions known to SQLite, and lets Ctrl-C through to long statements."""
         for name, (function, arity) in SCALARS.items():
             self.connection.create_function(name, arity, self._failing(strict(function)), deterministic=True)
+        for name, (function, _) in SQL_SCALARS.items():
+            self.connection.create_function(name, -1, self._failing(strict(function)), deterministic=True)
+        for name, function in LENIENT_SCALARS.items():
+            self.connection.create_function(name, -1, self._failing(function), deterministic=True)
         for arity in (2, 3):
             self.connection.create_function("vk_range", arity, self._failing(numbers_json), deterministic=True)
         for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.sql import Dialect, Expression, Reading
+from viewkeeper.engines.spark_sql_functions import spark_call
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import MAX_PRECISION, Kind, Type
 
@@ -40,7 +41,6 @@ _TEMPLATES: dict[str, str] = {
     "ord": "CAST(conv(substring(sha2({0}, 256), 1, 15), 16, 10) AS BIGINT)",
     "to_date": "vk_to_date({0})",
     "to_timestamp": "vk_to_timestamp({0})",
-    "coalesce": "coalesce({0}, {1})",
 }
 
 _TO_STRING: dict[Kind, str] = {
@@ -75,6 +75,8 @@ _CONVERSIONS: dict[tuple[str, Kind], str] = {
 
 
 class SparkDialect(Dialect):
+    hasty = True
+
     def identifier(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
 
@@ -101,7 +103,11 @@ class SparkDialect(Dialect):
     def call(self, function: str, arguments: Sequence[Expression], result: Type) -> str:
         sql = [a.sql for a in arguments]
         kind, scale = arguments[0].type.kind, arguments[0].type.scale
+        if function.startswith("sql_"):
+            return spark_call(function, arguments, result)
         match function:
+            case "coalesce":
+                return f"coalesce({', '.join(sql)})"
             case "min" | "max" if len(sql) > 1:
                 nulls = " OR ".join(f"{s} IS NULL" for s in sql)
                 return f"CASE WHEN {nulls} THEN NULL ELSE {'least' if function == 'min' else 'greatest'}({', '.join(sql)}) END"
@@ -125,6 +131,8 @@ class SparkDialect(Dialect):
         return text
 
     def test(self, predicate: str, arguments: Sequence[str]) -> str:
+        if predicate == "holds":
+            return f"({arguments[0]} = 1L)"
         if predicate == "contains":
             part, text = arguments
             return f"contains({text}, {part})"

@@ -36,7 +36,7 @@ from viewkeeper.program.ast import (
     all_variables,
     literal_terms,
 )
-from viewkeeper.program.functions import FUNCTIONS
+from viewkeeper.program.functions import FUNCTIONS, Function
 from viewkeeper.program.grouping import Grouping, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
@@ -64,13 +64,17 @@ class Risk(IntEnum):
 
 @dataclass(frozen=True)
 class Expression:
-    """A piece of SQL with its type. ``chain`` is the number of steps of arithmetic whose overflow was not checked yet."""
+    """A piece of SQL with its type. ``chain`` is the number of steps of arithmetic whose overflow was not checked yet.
+
+    ``value`` is that of a constant.
+    """
 
     sql: str
     type: Type
     chain: int = 0
     risk: Risk = Risk.NONE
     nullable: bool = False
+    value: object = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,12 @@ class Statement:
 
 
 class Dialect(ABC):
-    """What differs between the engines."""
+    """What differs between the engines.
+
+    ``hasty``: the engine calls functions in Python for every row, even in a branch of a CASE that is not taken.
+    """
+
+    hasty = False
 
     @abstractmethod
     def identifier(self, name: str) -> str: ...
@@ -186,6 +195,7 @@ class _Body:
     joins: list[str] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     aliases: dict[str, tuple[str, Reading]] = field(default_factory=dict)
+    guards: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.dialect = self.compiler.dialect
@@ -361,20 +371,36 @@ class _Body:
         name = f"p{len(self.parameters)}"
         # A constant with more digits than its place has is just a constant that equals nothing there.
         self.parameters[name] = store(constant.value, constant.type.optional())
-        return Expression(self.dialect.parameter(name, constant.type), constant.type, nullable=constant.value is None)
+        sql = self.dialect.parameter(name, constant.type)
+        return Expression(sql, constant.type, nullable=constant.value is None, value=constant.value)
 
     def _call(self, call: Call) -> Expression:
+        function = FUNCTIONS[call.function]
         chained = call.function in CHAINED
-        arguments = [self._argument(a, chained and call.function != "rescale") for a in call.arguments]
+        arguments = self._arguments(call, function, chained and call.function != "rescale")
         result = self._type(call)
-        own = Risk.NONE if not FUNCTIONS[call.function].partial else Risk.OVERFLOW if chained else Risk.ANY
-        every = call.function == "coalesce"
-        nullable = (all if every else any)(a.nullable for a in arguments)
+        own = Risk.NONE if not function.partial else Risk.OVERFLOW if chained else Risk.ANY
+        risk = max(own, *(a.risk for a in arguments))
+        nullable = function.may_be_null([a.nullable for a in arguments])
         chain = 1 + sum(a.chain for a in arguments) if chained else 0
         if call.function == "rescale":
             arguments[1] = self._number(10 ** (result.scale - arguments[0].type.scale))
-        sql = self.dialect.call("*" if call.function == "rescale" else call.function, arguments, result)
-        return Expression(sql, result, chain, max(own, *(a.risk for a in arguments)), nullable)
+        name = "*" if call.function == "rescale" else call.function
+        if risk and self.guards and "vk_" in self.dialect.call(name, [replace(a, sql="x") for a in arguments], result):
+            guards = " AND ".join(self.guards)
+            arguments = [replace(a, sql=f"CASE WHEN {guards} THEN {a.sql} END") for a in arguments]
+        return Expression(self.dialect.call(name, arguments, result), result, chain, risk, nullable)
+
+    def _arguments(self, call: Call, function: Function, chained: bool) -> list[Expression]:
+        """The arguments. What a hasty engine calls in one that may not be needed gets NULL where it is not."""
+        found: list[Expression] = []
+        for place, argument in enumerate(call.arguments):
+            guards = self.guards
+            if self.dialect.hasty and 0 <= function.sure <= place:
+                self.guards = [*guards, *_needed(call.function, [a.sql for a in found], len(call.arguments))]
+            found.append(self._argument(argument, chained))
+            self.guards = guards
+        return found
 
     def _argument(self, term: Term, chained: bool) -> Expression:
         """An operand; in a chain of arithmetic its check may wait for the end of the chain."""
@@ -401,15 +427,28 @@ class _Body:
 
 
 def _evaluated(term: Term) -> set[str]:
-    """The variables without whose values the term has none: all but those that coalesce may not need."""
+    """The variables that are evaluated with the term in any case."""
     match term:
         case Variable():
             return {term.name}
-        case Call(function="coalesce"):
-            return _evaluated(term.arguments[0])
         case Call():
-            return set().union(*map(_evaluated, term.arguments))
+            sure = FUNCTIONS[term.function].sure
+            arguments = term.arguments if sure == -1 else term.arguments[:sure]
+            return set().union(*map(_evaluated, arguments))
     return set()
+
+
+def _needed(function: str, before: Sequence[str], count: int) -> list[str]:
+    """When the next argument of a function is needed, given those before it: what Spark's SQL says of it."""
+    match function:
+        case "coalesce":
+            return [f"{sql} IS NULL" for sql in before]
+        case "sql_and" | "sql_or":
+            return [f"{sql} IS DISTINCT FROM {'0L' if function == 'sql_and' else '1L'}" for sql in before]
+    # Behind condition, value, …, condition comes the value of the last condition, or else another condition or the last value.
+    is_value = len(before) % 2 == 1 and len(before) < count
+    unmet = before[:-1:2] if is_value else before[::2]
+    return [*(f"{sql} IS DISTINCT FROM 1L" for sql in unmet), *([f"{before[-1]} = 1L"] if is_value else [])]
 
 
 def _is_pattern(term: Term) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.sql import Dialect, Expression, Reading
+from viewkeeper.engines.sqlite_sql_functions import sqlite_call
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import MAX_PRECISION, Kind, Type
 
@@ -45,7 +46,6 @@ _TEMPLATES: dict[str, str] = {
     "ord": "vk_identify({0})",
     "to_date": "vk_to_date({0})",
     "to_timestamp": "vk_to_timestamp({0})",
-    "coalesce": "coalesce({0}, {1})",
 }
 
 _TO_STRING: dict[Kind, str] = {
@@ -114,7 +114,11 @@ class SqliteDialect(Dialect):
     def call(self, function: str, arguments: Sequence[Expression], result: Type) -> str:
         sql = [a.sql for a in arguments]
         kind, scale = arguments[0].type.kind, arguments[0].type.scale
+        if function.startswith("sql_"):
+            return sqlite_call(function, arguments, result)
         match function:
+            case "coalesce":
+                return f"coalesce({', '.join(sql)})"
             case "min" | "max":
                 return f"{function}({', '.join(sql)})" if len(sql) > 1 else sql[0]
             case "cat":
@@ -134,6 +138,8 @@ class SqliteDialect(Dialect):
         return _TEMPLATES[function].format(*sql)
 
     def test(self, predicate: str, arguments: Sequence[str]) -> str:
+        if predicate == "holds":
+            return f"({arguments[0]} = 1)"
         if predicate == "contains":
             part, text = arguments
             return f"(instr({text}, {part}) > 0)"

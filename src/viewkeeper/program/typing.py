@@ -39,7 +39,7 @@ from viewkeeper.program.functions import FUNCTIONS, Function, aggregate_type, co
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_literal, print_term
-from viewkeeper.program.types import FLOAT, MAX_PRECISION, NUMBER, SYMBOL, Kind, Type, decimal_type
+from viewkeeper.program.types import BOOL, FLOAT, MAX_PRECISION, NUMBER, SYMBOL, Kind, Type, decimal_type
 from viewkeeper.program.values import INT_MAX, INT_MIN, BadValue, type_of_value
 
 
@@ -59,6 +59,8 @@ _FUNCTIONS_ELSEWHERE = {
     "int": "to_number", "integer": "to_number", "double": "to_float", "avg": "mean", "average": "mean", "ifnull": "coalesce",
     "nvl": "coalesce", "itos": "to_string", "itou": "to_unsigned", "itof": "to_float", "ftoi": "to_number", "stoi": "to_number",
 }  # fmt: skip
+# What the arguments of tests are; of others they are anything.
+_TESTED = {"match": SYMBOL, "contains": SYMBOL, "holds": BOOL}
 _INTERNAL = ("neg", "rescale", "fit_digits")
 
 # Functions of open constants only are open themselves: 1 + 2 is a float where one is expected.
@@ -246,11 +248,12 @@ class Typer:
             case Comparison():
                 return self._comparison(literal, environment)
             case Test():
-                expected = None if literal.predicate == "is_null" else SYMBOL
+                expected = _TESTED.get(literal.predicate)
                 arguments = tuple(self._term(a, environment, expected) for a in literal.arguments)
                 for argument, (_, found) in zip(literal.arguments, arguments, strict=True):
-                    if expected is not None and found is not None and found.kind is not Kind.SYMBOL:
-                        self._report_function(literal.predicate, "symbols", [found], argument.span, argument)
+                    if expected is not None and found is not None and found.kind is not expected.kind:
+                        accepts = "symbols" if expected is SYMBOL else f"a {expected}"
+                        self._report_function(literal.predicate, accepts, [found], argument.span, argument)
                 self._check_pattern(literal)
                 return replace(literal, arguments=tuple(term for term, _ in arguments))
             case Either():
@@ -431,7 +434,7 @@ class Typer:
         if name in self.relations:
             near = "It is a relation, which has no value: use it as a condition. "
         else:
-            known = [function for function in FUNCTIONS if function.isidentifier() and function not in _INTERNAL]
+            known = [function for function in FUNCTIONS if function.isidentifier() and function not in _INTERNAL and not function.startswith("sql_")]
             near = closest(name, known, _FUNCTIONS_ELSEWHERE)
         self._report("UNKNOWN_FUNCTION", span, function=name, near=near)
 
@@ -527,25 +530,18 @@ def _default(term: Term) -> Inferred | None:
 
 def _wanted(call: Call, function: Function, known: Sequence[Inferred | None], expected: Type | None) -> Sequence[Type | None]:
     """For each argument the type that it adopts if it is open."""
-    if function.takes:
-        return function.takes
-    shared = len(call.arguments) if function.alike == -1 else function.alike
-    model = next((inferred.type for inferred in known[:shared] if inferred), expected)
+    places = function.places(len(call.arguments))
+    shared = len(places) if function.alike == -1 else function.alike
+    alike = [position for position in range(shared) if places[position] is None]
+    model = next((inferred.type for position in alike if (inferred := known[position])), expected)
     if call.function == "*" and model is not None and model.kind is Kind.DECIMAL:
         model = decimal_type(MAX_PRECISION, 0)  # 2 * price has the scale of price
-    return [model if position < shared else NUMBER for position in range(len(call.arguments))]
+    return [model if position in alike else place or NUMBER for position, place in enumerate(places)]
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
-    if call.function in ("rescale", "fit_digits"):
-        count = call.arguments[1]
-        digits = count.value if isinstance(count, Constant) and types[1].kind is Kind.NUMBER else None
-        if types[0].kind is not Kind.DECIMAL or not isinstance(digits, int) or not 0 <= digits <= MAX_PRECISION:
-            return None
-        if call.function == "rescale":
-            return decimal_type(MAX_PRECISION, digits) if digits >= types[0].scale else None
-        return decimal_type(digits, types[0].scale) if digits >= types[0].scale else None
-    return FUNCTIONS[call.function].typing(types)
+    constants = [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
+    return FUNCTIONS[call.function].typing(types, constants)
 
 
 # ---- NULL
@@ -601,11 +597,15 @@ def required_variables(term: Term) -> set[str]:
     match term:
         case Variable():
             return {term.name}
-        case Call(function="coalesce"):
-            return set.intersection(*map(required_variables, term.arguments))
         case Call():
-            return set().union(*map(required_variables, term.arguments))
+            return _function(term).needs([required_variables(a) for a in term.arguments])
     return set()
+
+
+def _function(call: Call) -> Function:
+    """The function called; of one that does not exist, or not with so many arguments, it does not matter which."""
+    function = FUNCTIONS.get(call.function)
+    return function if function and function.arity[0] <= len(call.arguments) <= function.arity[1] else FUNCTIONS["+"]
 
 
 def may_be_null(term: Term, types: dict[str, Type]) -> bool:
@@ -615,12 +615,8 @@ def may_be_null(term: Term, types: dict[str, Type]) -> bool:
             return term.value is None
         case Variable():
             return types[term.name].nullable if term.name in types else False
-        case Call(function="coalesce"):
-            return all(may_be_null(a, types) for a in term.arguments)
-        case Call(function="range"):
-            return False  # of NULL it has no values at all
         case Call():
-            return any(may_be_null(a, types) for a in term.arguments)
+            return _function(term).may_be_null([may_be_null(a, types) for a in term.arguments])
         case _:
             return False
 

@@ -9,11 +9,14 @@ becomes, if f(g(x)) is too deep,
 
 Engines make one expression of a term, with the terms of the variables that equations bind in their places, and only so deep ones
 are possible. Behind this pass no term weighs more than MOST.
+
+What can fail and stands where it is not always evaluated, such as 1 / x in sql_if(c, 1 / x, 0), is computed in a step only where it
+would be: there the step is sql_if(c, 1 / x, null). Conditions come first, so that they are variables then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.program.ast import (
@@ -34,9 +37,10 @@ from viewkeeper.program.ast import (
     subterms,
     variables_of,
 )
+from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.types import Kind, Type
+from viewkeeper.program.types import BOOL, Kind, Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards
@@ -45,6 +49,11 @@ MOST = 80
 # SQLite's parser has a stack of 100; + - * take up to four of it. Others take more, and some are written several times in SQL.
 _LIGHT = frozenset({"+", "-", "*", "neg", "band", "bor", "bshr", "land", "lor", "lxor", "lnot"})
 _LIGHT_WEIGHT, _HEAVY_WEIGHT = 4, 16
+_ARITHMETIC = frozenset({"+", "-", "*", "neg", "rescale"})
+# SQL's functions write each argument once: as an operand, in a CASE or in a call. A check of arithmetic in them takes a call more.
+_OPERANDS = frozenset(f"sql_{name}" for name in ("not", "eq", "ne", "lt", "le", "gt", "ge", "same", "null"))
+_GIVE_DECIMALS = frozenset(f"sql_{name}" for name in ("decimal", "text_to_decimal", "divide", "multiply", "average", "round"))
+_OPERAND_WEIGHT, _CALL_WEIGHT, _CASE_WEIGHT, _CHECK_WEIGHT = 3, 5, 6, 5
 
 
 def split_deep_terms(program: Program) -> Program:
@@ -76,12 +85,14 @@ class _Splitting:
     def _split(self, rule: Rule, weights: _Weights) -> list[Rule]:
         """What is light, with the light parts of what is heavy, as a relation; what is heavy on top of it."""
         safe = tuple(literal for literal in rule.body if not weights.is_heavy(literal)) or (Truth(True),)
-        cut = _Cut(weights, Names(all_variables((rule.head, *rule.body))))
+        types = self.typer.body_types(safe)
+        names = Names(all_variables((rule.head, *rule.body)))
+        cut = _Cut(weights, names, lambda term: self._type(term, safe, types))
         rest = tuple(map_terms(literal, cut.top) for literal in rule.body if weights.is_heavy(literal))
-        head = map_terms(rule.head, cut.top)
+        # What can fail in the head must not be computed for rows that the rest excludes.
+        head = map_terms(rule.head, lambda term: term if rest and can_fail(term) else cut.top(term))
         assert isinstance(head, Atom)
         later = all_variables((head, *rest))
-        types = self.typer.body_types(safe)
         kept = [name for name in all_variables(safe) if name in later]
         columns = [Column(name, self._column_type(name, types, rule.head)) for name in kept]
         columns += [Column(variable.name, self._type(term, safe, types)) for term, variable in cut.steps.items()]
@@ -163,17 +174,39 @@ class _Weights:
             case Variable():
                 return self._variables[term.name]
             case Call():
-                light = term.function in _LIGHT and not any(map(self._is_checked, subterms(term)))
-                return (_LIGHT_WEIGHT if light else _HEAVY_WEIGHT) + max(map(self.of, term.arguments))
+                return self._own(term) + max(map(self.of, term.arguments))
         return 0
+
+    def _own(self, call: Call) -> int:
+        if call.function.startswith("sql_") or call.function == "coalesce":
+            checked = any(isinstance(a, Call) and a.function in _ARITHMETIC for a in call.arguments)
+            return _sql_weight(call.function, call.arguments) + (_CHECK_WEIGHT if checked else 0)
+        light = call.function in _LIGHT and not any(map(self._is_checked, subterms(call)))
+        return _LIGHT_WEIGHT if light else _HEAVY_WEIGHT
 
     def _is_checked(self, leaf: Term) -> bool:
         """Arithmetic of decimals and unsigned numbers is checked at every step, which makes it longer."""
+        if isinstance(leaf, Call):
+            return leaf.function in _GIVE_DECIMALS
         type_ = self._types.get(leaf.name) if isinstance(leaf, Variable) else leaf.type if isinstance(leaf, Constant) else None
         return type_ is not None and type_.kind in (Kind.DECIMAL, Kind.UNSIGNED)
 
     def is_heavy(self, literal: Literal) -> bool:
         return any(self.of(term) > MOST for term in literal_terms(literal))
+
+
+def _sql_weight(function: str, arguments: Sequence[Term]) -> int:
+    if function in _OPERANDS:
+        return _OPERAND_WEIGHT
+    if function in ("sql_and", "sql_or"):
+        # Where something can fail it is in a CASE, which is in the CASE of the next.
+        failing = any(map(can_fail, arguments[1:]))
+        return 2 * _CASE_WEIGHT + _CALL_WEIGHT * (len(arguments) - 2) if failing else _OPERAND_WEIGHT
+    return _CASE_WEIGHT if function == "sql_if" else _CALL_WEIGHT
+
+
+def can_fail(term: Term) -> bool:
+    return any(isinstance(part, Call) and FUNCTIONS[part.function].partial for part in subterms(term))
 
 
 @dataclass
@@ -182,15 +215,60 @@ class _Cut:
 
     weights: _Weights
     names: Names
+    type_of: Callable[[Term], Type]
     steps: dict[Term, Variable] = field(default_factory=dict)
 
     def top(self, term: Term) -> Term:
-        return self._inside(term) if self.weights.of(term) > MOST else term
+        return self._inside(term, ()) if self.weights.of(term) > MOST else term
 
-    def _inside(self, term: Term) -> Term:
+    def _inside(self, term: Term, when: tuple[Term, ...]) -> Term:
+        """The term without its light parts; ``when`` are the conditions under which it is evaluated."""
         if not isinstance(term, Call):
             return term
+        when = when if can_fail(term) else ()
+        most = MOST - _CASE_WEIGHT if when else MOST
         # An operand brought to the scale of the other may have more digits than a column holds.
-        if self.weights.of(term) > MOST or term.function == "rescale":
-            return replace(term, arguments=tuple(map(self._inside, term.arguments)))
-        return self.steps.setdefault(term, Variable(self.names.fresh("step")))
+        if self.weights.of(term) > most or term.function == "rescale":
+            return replace(term, arguments=tuple(self._argument(term, place, when) for place in range(len(term.arguments))))
+        return self.steps.setdefault(self._where(when, term), Variable(self.names.fresh("step")))
+
+    def _argument(self, call: Call, place: int, when: tuple[Term, ...]) -> Term:
+        argument = call.arguments[place]
+        sure = FUNCTIONS[call.function].sure
+        if sure == -1 or place < sure or not can_fail(argument):
+            return self._inside(argument, when)
+        if not all(isinstance(a, (Variable, Constant)) and self.weights.of(a) == 0 for a in _deciding(call, place)):
+            return argument  # in a later step, when it is known where it is needed
+        return self._inside(argument, (*when, _needed(call, place)))
+
+    def _where(self, when: tuple[Term, ...], term: Term) -> Term:
+        if not when:
+            return term
+        condition = when[0] if len(when) == 1 else Call("sql_and", when)
+        return Call("sql_if", (condition, term, Constant(None, self.type_of(term).base.optional())))
+
+
+def _deciding(call: Call, place: int) -> Sequence[Term]:
+    """The arguments that decide whether another one is evaluated."""
+    if call.function != "sql_if":
+        return call.arguments[:place]
+    return call.arguments[: min(place, len(call.arguments) - 1) : 2]
+
+
+def _needed(call: Call, place: int) -> Term:
+    """Is an argument evaluated, given the values of those that decide that?"""
+    deciding = tuple(_deciding(call, place))
+    yes, no = Constant(True, BOOL), Constant(False, BOOL)
+    match call.function:
+        case "coalesce":
+            missing = tuple(Call("sql_null", (a,)) for a in deciding)
+            return missing[0] if len(missing) == 1 else Call("sql_and", missing)
+        case "sql_and":
+            # not decided: none of those before is false
+            return Call("sql_if", tuple(part for a in deciding for part in (Call("sql_eq", (a, no)), no)) + (yes,))
+        case "sql_or":
+            return Call("sql_if", tuple(part for a in deciding for part in (a, no)) + (yes,))
+    met = place % 2 == 1 and place < len(call.arguments) - 1
+    unmet = deciding[:-1] if met else deciding
+    last = (deciding[-1], yes, no) if met else (yes,)
+    return Call("sql_if", tuple(part for a in unmet for part in (a, no)) + last)

@@ -1,0 +1,115 @@
+"""SQL's functions as SQLite's SQL: its own where they give the same, else Python. Every argument is written once, or terms in
+terms would double at every level; and once is how often it is evaluated, if it is needed at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from viewkeeper.engines.sql import Expression
+from viewkeeper.program.types import Kind, Type
+
+COMPARISONS = {"sql_eq": "=", "sql_ne": "<>", "sql_lt": "<", "sql_le": "<=", "sql_gt": ">", "sql_ge": ">="}
+
+_TEMPLATES: dict[str, str] = {
+    "sql_not": "(NOT {0})",
+    "sql_null": "({0} IS NULL)",
+    "sql_mod": "vk_remainder({0}, {1})",
+}
+
+# For some kinds of the first argument there are functions of their own.
+_OF_KINDS: dict[tuple[str, Kind], str] = {
+    ("sql_mod", Kind.FLOAT): "vk_sql_float_mod({0}, {1})",
+    ("sql_abs", Kind.FLOAT): "abs({0})",
+    ("sql_abs", Kind.DECIMAL): "abs({0})",
+    ("sql_round", Kind.NUMBER): "vk_sql_round_number({0}, {1})",
+    ("sql_round", Kind.FLOAT): "vk_sql_round_float({0}, {1})",
+    ("sql_ceil", Kind.NUMBER): "{0}",
+    ("sql_ceil", Kind.FLOAT): "vk_sql_float_ceil({0})",
+    ("sql_ceil", Kind.DECIMAL): "vk_sql_decimal_ceil({0}, {scale})",
+    ("sql_floor", Kind.NUMBER): "{0}",
+    ("sql_floor", Kind.FLOAT): "vk_sql_float_floor({0})",
+    ("sql_floor", Kind.DECIMAL): "vk_sql_decimal_floor({0}, {scale})",
+}
+
+
+def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) -> str:
+    sql = [a.sql for a in arguments]
+    first = arguments[0].type
+    match function:
+        case "sql_and":
+            return reduce(_and, arguments).sql
+        case "sql_or":
+            return reduce(_or, arguments).sql
+        case "sql_if":
+            return chosen(sql)
+        case "sql_in":
+            return f"({sql[0]} IN ({', '.join(sql[1:])}))"
+        case "sql_same":
+            return "({} IS {})".format(*_at_one_scale(arguments))
+        case "sql_decimal" if first.kind is Kind.FLOAT:
+            return f"vk_sql_float_decimal({sql[0]}, {result.scale}, {result.precision})"
+        case "sql_decimal":
+            return f"vk_sql_decimal({sql[0]}, {result.scale - first.scale}, {result.precision})"
+        case "sql_divide" | "sql_multiply" | "sql_average":
+            return moved(function, arguments, result)
+        case "sql_round" if first.kind is Kind.DECIMAL:
+            dropped, zeros = rounding(arguments)
+            return f"vk_sql_round_decimal({sql[0]}, {dropped}, {zeros})" if dropped > 0 else sql[0]
+    if function in COMPARISONS:
+        return f" {COMPARISONS[function]} ".join(_at_one_scale(arguments)).join("()")
+    if function == "sql_round" and len(sql) == 1:
+        sql.append("0")
+    template = _OF_KINDS.get((function, first.kind)) or _TEMPLATES.get(function) or f"vk_{function}({', '.join(sql)})"
+    return template.format(*sql, scale=first.scale)
+
+
+def chosen(sql: Sequence[str]) -> str:
+    branches = [f"WHEN {c} THEN {v}" for c, v in zip(sql[::2], sql[1::2], strict=False)]
+    return f"CASE {' '.join(branches)} ELSE {sql[-1]} END"
+
+
+def moved(function: str, arguments: Sequence[Expression], result: Type) -> str:
+    """The exact result of a division or multiplication, moved by so many digits, rounded."""
+    left, right = arguments[0], arguments[1]
+    name = "vk_sql_multiply" if function == "sql_multiply" else "vk_sql_divide"
+    over = -right.type.scale if function == "sql_multiply" else right.type.scale
+    return f"{name}({left.sql}, {right.sql}, {result.scale - left.type.scale + over})"
+
+
+def rounding(arguments: Sequence[Expression]) -> tuple[int, int]:
+    """How many digits a rounding drops (none if that is not positive), and how many zeros it puts in their place."""
+    value = arguments[1].value if len(arguments) == 2 else 0
+    assert isinstance(value, int)
+    places = max(-40, min(40, value))
+    return arguments[0].type.scale - places, max(0, -places)
+
+
+def _at_one_scale(arguments: Sequence[Expression]) -> list[str]:
+    """Decimals in units of the smaller one. What does not fit an integer is a float then, and larger than all there are."""
+    scale = max(a.type.scale for a in arguments)
+    return [a.sql if a.type.scale == scale else f"{a.sql} * {10 ** (scale - a.type.scale)}" for a in arguments]
+
+
+def _and(left: Expression, right: Expression) -> Expression:
+    return _lazily(left, right, "AND", decides=0)
+
+
+def _or(left: Expression, right: Expression) -> Expression:
+    return _lazily(left, right, "OR", decides=1)
+
+
+def _lazily(left: Expression, right: Expression, sign: str, decides: int) -> Expression:
+    """SQLite evaluates both sides of AND and OR. Where the right one can fail it must not if the left one decides."""
+    if not right.risk:
+        sql = f"({left.sql} {sign} {right.sql})"
+    elif not left.nullable:
+        sql = f"CASE {left.sql} WHEN {decides} THEN {decides} ELSE {right.sql} END"
+    elif len(left.sql) <= len(right.sql):
+        sql = f"CASE {left.sql} WHEN {decides} THEN {decides} ELSE ({left.sql} {sign} {right.sql}) END"
+    else:
+        # The shorter side is the one that is written twice.
+        unknown = f"CASE {right.sql} WHEN {decides} THEN {decides} END"
+        sql = f"CASE {left.sql} WHEN {decides} THEN {decides} WHEN {1 - decides} THEN {right.sql} ELSE {unknown} END"
+    return Expression(sql, left.type, risk=max(left.risk, right.risk), nullable=left.nullable or right.nullable)

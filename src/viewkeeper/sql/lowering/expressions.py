@@ -1,0 +1,561 @@
+"""Expressions: operators, constants and casts. Functions are in ``functions``, subqueries in ``subqueries``."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, NoReturn
+
+from sqlglot import exp
+
+from viewkeeper.program.ast import Call, Comparison, Constant, Literal, Term, Test, Truth
+from viewkeeper.program.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind
+from viewkeeper.program.values import BadValue, parse_date, parse_timestamp, restore
+from viewkeeper.sql.lowering.bodies import Body
+from viewkeeper.sql.lowering.functions import lower_function
+from viewkeeper.sql.lowering.values import (
+    Lowered,
+    as_decimal,
+    boolean,
+    choice,
+    common_type,
+    convert,
+    is_null,
+    null_of,
+    number,
+)
+from viewkeeper.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE_TYPE,
+    DOUBLE,
+    NULL_TYPE,
+    STRING,
+    TIMESTAMP_TYPE,
+    SqlType,
+    bounded,
+    decimal,
+    type_of_sql,
+)
+
+if TYPE_CHECKING:
+    from viewkeeper.sql.lowering.queries import Queries
+
+NUMERIC = (Kind.NUMBER, Kind.DECIMAL, Kind.FLOAT)
+MOST_DIGITS = 18  # behind the point
+
+_COMPARISONS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.EQ: ("=", "sql_eq"),
+    exp.NEQ: ("!=", "sql_ne"),
+    exp.LT: ("<", "sql_lt"),
+    exp.LTE: ("<=", "sql_le"),
+    exp.GT: (">", "sql_gt"),
+    exp.GTE: (">=", "sql_ge"),
+}
+_MICROSECONDS = {
+    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000, "WEEK": 7 * 86_400_000_000,
+}  # fmt: skip
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+class Expressions:
+    """Lowers the expressions of one query over a body.
+
+    ``special`` is asked first: it knows aggregates and what was grouped by, and gives None for everything else.
+    """
+
+    def __init__(self, queries: Queries, body: Body, special: Callable[[exp.Expr], Lowered | None] | None = None) -> None:
+        self.queries, self.body, self.special = queries, body, special
+        self.statement = body.builder.statement
+
+    # ---- conditions
+
+    def condition(self, node: exp.Expr) -> None:
+        """Adds what must be true to the body."""
+        for part in _conjuncts(node):
+            self._conjunct(part)
+
+    def _conjunct(self, node: exp.Expr) -> None:
+        literal: Literal | None = None
+        match node:
+            case exp.Exists():
+                literal = self.queries.exists(node.this, self.body)
+            case exp.Not(this=exp.Exists() as inner):
+                literal = self.queries.exists(inner.this, self.body, negated=True)
+            case exp.In() if node.args.get("query"):
+                literal = self.queries.is_in(node, self)
+            case exp.Not(this=exp.In() as inner) if inner.args.get("query"):
+                literal = self.queries.is_in(inner, self, negated=True)
+            case exp.Between() if not node.args.get("symmetric"):
+                self._compare(exp.GTE(this=node.this, expression=node.args["low"]))
+                self._compare(exp.LTE(this=node.this, expression=node.args["high"]))
+                return
+        if literal is not None:
+            self.body.literals.append(literal)
+        elif type(node) in _COMPARISONS and not isinstance(node.expression, (exp.Any, exp.All)):
+            self._compare(node)
+        else:
+            self._holds(node)
+
+    def _holds(self, node: exp.Expr) -> None:
+        match node:
+            case exp.Is(expression=exp.Null()):
+                value = self.value(node.this)
+                self.body.literals.append(Test("is_null", (value.term,)) if value.nullable else Truth(False))
+                return
+            case exp.Not(this=exp.Is(expression=exp.Null()) as inner):
+                value = self.value(inner.this)
+                if value.nullable:
+                    self.body.literals.append(Test("is_null", (value.term,), negated=True))
+                    self._certain(value)
+                return
+        value = self.boolean(node)
+        if value.is_constant:
+            if value.constant is not True:
+                self.body.literals.append(Truth(False))
+            return
+        self.body.literals.append(Test("holds", (value.term,)))
+
+    def _certain(self, *values: Lowered) -> None:
+        self.body.certain |= {v.term.name for v in values if hasattr(v.term, "name")}
+
+    def _compare(self, node: exp.Expr) -> None:
+        left, right = self._alike(node)
+        operator, function = _COMPARISONS[type(node)]
+        if operator == "=" and self.body.equate(left, right):
+            return
+        if left.type.kind is Kind.BOOL and operator not in ("=", "!="):
+            self.body.literals.append(Test("holds", (Call(function, (left.term, right.term)),)))
+        elif left.constant is None and left.is_constant or right.constant is None and right.is_constant:
+            self.body.literals.append(Truth(False))
+        else:
+            self.body.literals.append(Comparison(operator, left.term, right.term))
+        self._certain(left, right)
+
+    # ---- values
+
+    def boolean(self, node: exp.Expr) -> Lowered:
+        value = self.value(node)
+        if value.type.kind is None:
+            return null_of(BOOLEAN)
+        if value.type.kind is not Kind.BOOL:
+            self._refuse_type(
+                node, f"a condition is needed here, not a value of type {value.type}", "Compare it with something."
+            )
+        return value
+
+    def value(self, node: exp.Expr) -> Lowered:
+        if self.special is not None:
+            found = self.special(node)
+            if found is not None:
+                return found
+        if type(node) in _COMPARISONS:
+            return self._comparison(node)
+        match node:
+            case exp.Paren() | exp.Alias():
+                return self.value(node.this)
+            case exp.Column():
+                return self._column(node)
+            case exp.Literal() | exp.Boolean() | exp.Null():
+                return self.constant(node)
+            case exp.And() | exp.Or():
+                return self._connective(node)
+            case exp.Not():
+                value = self.boolean(node.this)
+                return boolean(Call("sql_not", (value.term,)), value.nullable)
+            case exp.Is():
+                return self._is(node)
+            case exp.NullSafeEQ():
+                left, right = self._alike(node)
+                return boolean(Call("sql_same", (left.term, right.term)), False)
+            case exp.NullSafeNEQ():
+                left, right = self._alike(node)
+                return boolean(Call("sql_not", (Call("sql_same", (left.term, right.term)),)), False)
+            case exp.Between():
+                low = exp.GTE(this=node.this, expression=node.args["low"])
+                return self._both(self.value(low), self.value(exp.LTE(this=node.this, expression=node.args["high"])))
+            case exp.In():
+                return self.queries.in_value(node, self) if node.args.get("query") else self._in_list(node)
+            case exp.Exists():
+                return self.queries.exists_value(node.this, self.body)
+            case exp.Subquery() | exp.Select() | exp.SetOperation():
+                return self.queries.scalar(node, self.body)
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                return self._if(node.this, node.args["true"], node.args.get("false"))
+            case exp.Coalesce():
+                return self._coalesce([node.this, *node.expressions])
+            case exp.Nullif():
+                left, right = self._alike(node)
+                same = Call("sql_eq", (left.term, right.term))
+                return choice(same, null_of(left.type), left)
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.IntDiv():
+                return self._arithmetic(node)
+            case exp.Neg():
+                return self._negative(node)
+            case exp.Cast():
+                return self.cast(self.value(node.this), node.to, node, isinstance(node, exp.TryCast))
+            case exp.Interval():
+                self._unsupported(node, "an interval on its own", "Add it to a date or subtract it from one.")
+            case exp.Window():
+                self._unsupported(node, "a window function here", "Window functions stand in the list of SELECT.")
+            case exp.AggFunc():
+                self._unsupported(
+                    node,
+                    f"the aggregate {node.sql_name()} here",
+                    "Aggregates stand in SELECT, HAVING and ORDER BY, and not in each other.",
+                )
+        return lower_function(node, self)
+
+    def _column(self, node: exp.Column) -> Lowered:
+        if isinstance(node.this, exp.Star):
+            self._unsupported(node, "* here", "It stands alone in the list of SELECT, or in count(*).")
+        return self.body.resolve(node)
+
+    def constant(self, node: exp.Expr) -> Lowered:
+        match node:
+            case exp.Null():
+                return Lowered(Constant(None, NUMBER.optional()), NULL_TYPE, True)
+            case exp.Boolean():
+                return boolean(Constant(bool(node.this), BOOLEAN.kept), False)
+        assert isinstance(node, exp.Literal)
+        text = node.this
+        if node.is_string:
+            if "\x00" in text:
+                self._refuse_type(node, "a text cannot contain the character U+0000", "Leave it out.")
+            return Lowered(Constant(text, SYMBOL), STRING)
+        if re.fullmatch(r"[0-9]+", text):
+            if int(text) >= 2**63:
+                self._refuse_type(node, f"{text} does not fit 64 bits", "Write a smaller number.")
+            return number(int(text))
+        if re.fullmatch(r"[0-9]*\.[0-9]*", text):
+            value = Decimal(text)
+            scale = len(text.partition(".")[2])
+            precision = max(len(str(int(value))) + scale if int(value) else scale, 1)
+            if precision > MOST_DIGITS:
+                self._refuse_type(
+                    node, f"{text} has more than {MOST_DIGITS} digits", "Round it, or write it as 1.5E0, a double."
+                )
+            return Lowered(Constant(value, decimal(precision, scale).kept), decimal(precision, scale))
+        try:
+            return Lowered(Constant(float(text) + 0.0, FLOAT), DOUBLE)
+        except ValueError:
+            self._refuse_type(node, f"{text} is not a number", "Write 1, 1.5 or 1E3.")
+
+    # ---- logic
+
+    def _connective(self, node: exp.Expr) -> Lowered:
+        left, right = self.boolean(node.this), self.boolean(node.expression)
+        function = "sql_and" if isinstance(node, exp.And) else "sql_or"
+        return boolean(Call(function, (left.term, right.term)), left.nullable or right.nullable)
+
+    def _both(self, left: Lowered, right: Lowered) -> Lowered:
+        return boolean(Call("sql_and", (left.term, right.term)), left.nullable or right.nullable)
+
+    def _comparison(self, node: exp.Expr) -> Lowered:
+        if isinstance(node.expression, (exp.Any, exp.All)):
+            return self.queries.quantified(node, self)
+        left, right = self._alike(node)
+        return boolean(Call(_COMPARISONS[type(node)][1], (left.term, right.term)), left.nullable or right.nullable)
+
+    def compared(self, node: exp.Expr, left: Lowered, right: Lowered) -> Lowered:
+        """A comparison of values that are known already."""
+        left, right = self.alike([left, right], node)
+        return boolean(Call(_COMPARISONS[type(node)][1], (left.term, right.term)), left.nullable or right.nullable)
+
+    def _is(self, node: exp.Is) -> Lowered:
+        match node.expression:
+            case exp.Null():
+                return boolean(is_null(self.value(node.this)), False)
+            case exp.Boolean() as wanted:
+                value = self.boolean(node.this)
+                same = Call("sql_same", (value.term, Constant(bool(wanted.this), BOOLEAN.kept)))
+                return boolean(same, False)
+            case exp.Not(this=exp.Null()):
+                return boolean(Call("sql_not", (is_null(self.value(node.this)),)), False)
+        self._unsupported(node, "this use of IS", "IS NULL, IS TRUE and IS FALSE can be asked.")
+
+    def _in_list(self, node: exp.In) -> Lowered:
+        if not node.expressions:
+            self._unsupported(node, "this use of IN", "Write a list of values or a query in parentheses.")
+        found: Lowered | None = None
+        for other in node.expressions:
+            left, right = self.alike([self.value(node.this), self.value(other)], node)
+            same = boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable)
+            found = same if found is None else boolean(Call("sql_or", (found.term, same.term)), found.nullable or same.nullable)
+        assert found is not None
+        return found
+
+    def _case(self, node: exp.Case) -> Lowered:
+        conditions: list[Lowered] = []
+        results: list[exp.Expr | None] = []
+        for branch in node.args["ifs"]:
+            condition = branch.this if node.this is None else exp.EQ(this=node.this, expression=branch.this)
+            conditions.append(self.boolean(condition))
+            results.append(branch.args["true"])
+        results.append(node.args.get("default"))
+        values = self.alike([self.value(r) if r is not None else self.constant(exp.Null()) for r in results], node)
+        found = values[-1]
+        for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
+            found = choice(condition.term, value, found)
+        return found
+
+    def _if(self, condition: exp.Expr, one: exp.Expr, other: exp.Expr | None) -> Lowered:
+        test = self.boolean(condition)
+        values = [self.value(one), self.value(other) if other is not None else self.constant(exp.Null())]
+        return choice(test.term, *self.alike(values, condition))
+
+    def _coalesce(self, nodes: Sequence[exp.Expr]) -> Lowered:
+        values = self.alike([self.value(node) for node in nodes], nodes[0])
+        found = values[-1]
+        for value in reversed(values[:-1]):
+            if value.nullable:
+                found = Lowered(Call("coalesce", (value.term, found.term)), value.type, found.nullable)
+            else:
+                found = value
+        return found
+
+    # ---- types
+
+    def _alike(self, node: exp.Expr) -> tuple[Lowered, Lowered]:
+        left, right = self.alike([self.value(node.this), self.value(node.expression)], node)
+        return left, right
+
+    def alike(self, values: Sequence[Lowered], node: exp.Expr) -> list[Lowered]:
+        """The values in one type."""
+        values = self._read_texts(values)
+        wanted: SqlType | None = NULL_TYPE
+        for value in values:
+            before, wanted = wanted, common_type(wanted, value.type) if wanted else None
+            if wanted is None:
+                types = f"{before} and {value.type}"
+                self._refuse_type(
+                    node, f"values of the types {types} have no type in common", "Use CAST to give them one type."
+                )
+        assert wanted is not None
+        if wanted.kind is Kind.DECIMAL and wanted.scale > MOST_DIGITS:
+            self._refuse_type(node, f"{wanted} has more than {MOST_DIGITS} digits behind the point", "Round the values.")
+        return [convert(value, wanted) for value in values]
+
+    def _read_texts(self, values: Sequence[Lowered]) -> list[Lowered]:
+        """Constant texts beside dates, times and numbers are read as such, as Spark does."""
+        others = {v.type.kind for v in values if v.type.kind not in (None, Kind.SYMBOL)}
+        if len(others) != 1:
+            return list(values)
+        [kind] = others
+        return [self.read_text(v, kind) if v.type.kind is Kind.SYMBOL and v.is_constant else v for v in values]
+
+    def read_text(self, value: Lowered, kind: Kind | None) -> Lowered:
+        text = value.constant
+        assert isinstance(text, str)
+        try:
+            match kind:
+                case Kind.DATE:
+                    return Lowered(Constant(restore(parse_date(text.strip()), DATE), DATE), DATE_TYPE)
+                case Kind.TIMESTAMP:
+                    return Lowered(Constant(restore(parse_timestamp(text.strip()), TIMESTAMP), TIMESTAMP), TIMESTAMP_TYPE)
+                case Kind.NUMBER | Kind.DECIMAL:
+                    return self.constant(exp.Literal.number(text.strip())) if re.fullmatch(r"[0-9.]+", text.strip()) else value
+        except BadValue:
+            pass
+        return value
+
+    # ---- arithmetic
+
+    def _arithmetic(self, node: exp.Expr) -> Lowered:
+        interval = node.expression if isinstance(node.expression, exp.Interval) else None
+        if interval is None and isinstance(node.this, exp.Interval) and isinstance(node, exp.Add):
+            return self._shifted(self.value(node.expression), node.this, 1, node)
+        if interval is not None and isinstance(node, (exp.Add, exp.Sub)):
+            return self._shifted(self.value(node.this), interval, 1 if isinstance(node, exp.Add) else -1, node)
+        left, right = self.value(node.this), self.value(node.expression)
+        return self.calculate(type(node), left, right, node)
+
+    def calculate(self, operator: type[exp.Expr], left: Lowered, right: Lowered, node: exp.Expr) -> Lowered:
+        kinds = {left.type.kind, right.type.kind}
+        if kinds == {None}:
+            return Lowered(Constant(None, NUMBER.optional()), BIGINT, True)
+        if None in kinds:
+            left, right = (convert(v, o.type) if v.type.kind is None else v for v, o in ((left, right), (right, left)))
+            kinds = {left.type.kind}
+        nullable = left.nullable or right.nullable
+        if left.type.kind is Kind.DATE and right.type.kind is Kind.NUMBER and operator in (exp.Add, exp.Sub):
+            days = right.term if operator is exp.Add else Call("neg", (right.term,))
+            return Lowered(Call("sql_date_add", (left.term, days)), DATE_TYPE, nullable)
+        if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE and operator is exp.Sub:
+            self._unsupported(node, "the interval between two dates", "datediff gives the number of days.")
+        if not kinds <= set(NUMERIC):
+            types = f"{left.type} and {right.type}"
+            self._refuse_type(
+                node, f"there is no arithmetic with values of the types {types}", "Use CAST to make them numbers."
+            )
+        if operator is exp.IntDiv:
+            whole = [Lowered(_to_number(v), BIGINT, v.nullable) for v in (left, right)]
+            return Lowered(Call("/", (whole[0].term, whole[1].term)), BIGINT, nullable)
+        if Kind.FLOAT in kinds or (operator is exp.Div and kinds == {Kind.NUMBER}):
+            left, right = convert(left, DOUBLE), convert(right, DOUBLE)
+            function = "sql_mod" if operator is exp.Mod else _SIGNS[operator]
+            return Lowered(Call(function, (left.term, right.term)), DOUBLE, nullable)
+        if Kind.DECIMAL in kinds:
+            return self._decimal(operator, as_decimal(left), as_decimal(right), nullable, node)
+        return Lowered(Call(_SIGNS[operator], (left.term, right.term)), BIGINT, nullable)
+
+    def _decimal(self, operator: type[exp.Expr], left: Lowered, right: Lowered, nullable: bool, node: exp.Expr) -> Lowered:
+        (p1, s1), (p2, s2) = left.type.digits, right.type.digits
+        if operator in (exp.Add, exp.Sub):
+            scale = max(s1, s2)
+            result = bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
+            term: Term = Call(_SIGNS[operator], (left.term, right.term))
+            if result.scale != scale:
+                term = Call("sql_decimal", (term, Constant(MOST_DIGITS, NUMBER), Constant(result.scale, NUMBER)))
+        elif operator is exp.Mul:
+            result = bounded(p1 + p2 + 1, s1 + s2)
+            self._check_digits(result, node)
+            exact = result.scale == s1 + s2
+            more = () if exact else (Constant(result.scale, NUMBER),)
+            term = Call("*" if exact else "sql_multiply", (left.term, right.term, *more))
+        elif operator is exp.Div:
+            scale = max(6, s1 + p2 + 1)
+            result = bounded(p1 - s1 + s2 + scale, scale)
+            # Spark gives more digits to quotients than 18 digits have room for.
+            result = decimal(result.precision, min(result.scale, max(6, s1)))
+            term = Call("sql_divide", (left.term, right.term, Constant(result.scale, NUMBER)))
+        else:
+            scale = max(s1, s2)
+            result = bounded(min(p1 - s1, p2 - s2) + scale, scale)
+            operands = [convert(v, decimal(v.type.precision + scale - v.type.scale, scale)) for v in (left, right)]
+            term = Call("sql_mod", (operands[0].term, operands[1].term))
+        self._check_digits(result, node)
+        return Lowered(term, result, nullable)
+
+    def _check_digits(self, result: SqlType, node: exp.Expr) -> None:
+        if result.scale > MOST_DIGITS:
+            why = f"the result has {result.scale} digits behind the point, and there is room for {MOST_DIGITS}"
+            self._refuse_type(node, why, "Round or CAST the operands.")
+
+    def _negative(self, node: exp.Neg) -> Lowered:
+        value = self.value(node.this)
+        if value.is_constant and isinstance(value.constant, (int, float, Decimal)):
+            assert isinstance(value.term, Constant)
+            return Lowered(Constant(-value.constant, value.term.type), value.type)
+        if value.type.kind is None:
+            return value
+        if value.type.kind not in NUMERIC:
+            self._refuse_type(node, f"a value of type {value.type} has no negative", "Use CAST to make it a number.")
+        return Lowered(Call("neg", (value.term,)), value.type, value.nullable)
+
+    def _shifted(self, value: Lowered, interval: exp.Interval, sign: int, node: exp.Expr) -> Lowered:
+        if value.type.kind is Kind.SYMBOL and value.is_constant:
+            value = self.read_text(value, Kind.DATE)
+        if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+            self._refuse_type(
+                node, f"an interval cannot be added to a value of type {value.type}", "Add it to a date or a timestamp."
+            )
+        amount, unit = self._amount(interval)
+        if unit in _MONTHS:
+            months = Constant(sign * amount * _MONTHS[unit], NUMBER)
+            return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
+        microseconds = sign * amount * _MICROSECONDS[unit]
+        if value.type.kind is Kind.DATE and unit in ("DAY", "WEEK"):
+            days = Constant(microseconds // _MICROSECONDS["DAY"], NUMBER)
+            if isinstance(value.constant, datetime.date):
+                try:
+                    shifted = value.constant + datetime.timedelta(microseconds // _MICROSECONDS["DAY"])
+                except OverflowError:
+                    self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
+                return Lowered(Constant(shifted, DATE), DATE_TYPE)
+            return Lowered(Call("sql_date_add", (value.term, days)), DATE_TYPE, value.nullable)
+        value = convert(value, TIMESTAMP_TYPE)
+        return Lowered(Call("sql_timestamp_add", (value.term, Constant(microseconds, NUMBER))), TIMESTAMP_TYPE, value.nullable)
+
+    def _amount(self, interval: exp.Interval) -> tuple[int, str]:
+        unit = interval.args.get("unit")
+        name = unit.name.upper().rstrip("S") if unit is not None else ""
+        text = interval.this.name if isinstance(interval.this, (exp.Literal, exp.Neg)) else ""
+        if isinstance(interval.this, exp.Neg):
+            text = f"-{interval.this.this.name}"
+        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or (name not in _MONTHS and name not in _MICROSECONDS):
+            self._unsupported(interval, "this interval", "Write a whole number and one unit, as in INTERVAL 3 MONTHS.")
+        return int(text), name
+
+    # ---- casts
+
+    def cast(self, value: Lowered, to: exp.DataType, node: exp.Expr, gently: bool = False) -> Lowered:
+        wanted = type_of_sql(to)
+        if gently:
+            self._unsupported(node, "TRY_CAST", "CAST fails for values that it cannot convert.")
+        if wanted is None:
+            self._refuse_type(node, f"there is no type {to.sql('spark')} here", _TYPES)
+        return self.cast_to(value, wanted, node)
+
+    def cast_to(self, value: Lowered, wanted: SqlType, node: exp.Expr) -> Lowered:
+        self._check_digits(wanted, node)
+        if value.type.kind is None:
+            return null_of(wanted)
+        digits = (
+            (Constant(wanted.kept.precision, NUMBER), Constant(wanted.scale, NUMBER)) if wanted.kind is Kind.DECIMAL else ()
+        )
+        nullable = value.nullable
+        if value.is_constant and value.type.kind is Kind.SYMBOL and wanted.kind in (Kind.DATE, Kind.TIMESTAMP):
+            found = self.read_text(value, wanted.kind)
+            if found.type.kind is wanted.kind:
+                return found
+        match value.type.kind, wanted.kind:
+            case one, other if one is other is not Kind.DECIMAL:
+                return Lowered(value.term, wanted, nullable)
+            case Kind.SYMBOL, Kind.NUMBER | Kind.FLOAT | Kind.DECIMAL | Kind.DATE | Kind.TIMESTAMP | Kind.BOOL:
+                return Lowered(Call(_FROM_TEXT[wanted.kind], (value.term, *digits)), wanted, nullable)
+            case _, Kind.SYMBOL if value.type.kind is not Kind.BYTES:
+                return Lowered(Call("sql_string", (value.term,)), STRING, nullable)
+            case Kind.NUMBER | Kind.FLOAT | Kind.DECIMAL, Kind.DECIMAL:
+                return Lowered(Call("sql_decimal", (value.term, *digits)), wanted, nullable)
+            case Kind.BOOL, Kind.DECIMAL:
+                return self.cast_to(Lowered(Call("to_number", (value.term,)), BIGINT, nullable), wanted, node)
+            case Kind.NUMBER | Kind.DECIMAL, Kind.FLOAT:
+                return Lowered(Call("to_float", (value.term,)), DOUBLE, nullable)
+            case Kind.BOOL, Kind.FLOAT:
+                return Lowered(Call("to_float", (Call("to_number", (value.term,)),)), DOUBLE, nullable)
+            case Kind.FLOAT | Kind.DECIMAL | Kind.BOOL, Kind.NUMBER:
+                return Lowered(Call("to_number", (value.term,)), BIGINT, nullable)
+            case Kind.NUMBER, Kind.BOOL:
+                return boolean(Call("sql_ne", (value.term, Constant(0, NUMBER))), nullable)
+            case Kind.DATE, Kind.TIMESTAMP:
+                return convert(value, TIMESTAMP_TYPE)
+            case Kind.TIMESTAMP, Kind.DATE:
+                return Lowered(Call("sql_date_of", (value.term,)), DATE_TYPE, nullable)
+        self._refuse_type(
+            node, f"a value of type {value.type} cannot be made a {wanted}", "Cast it in steps, or use a function."
+        )
+
+    # ---- complaints
+
+    def _refuse_type(self, node: exp.Expr, why: str, hint: str) -> NoReturn:
+        self.statement.refuse("SQL_TYPE", node, why=why, hint=hint)
+
+    def _unsupported(self, node: exp.Expr, what: str, hint: str) -> NoReturn:
+        self.statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
+
+
+_TYPES = "Types are BIGINT (and smaller), DOUBLE, DECIMAL(p,s), STRING, BOOLEAN, DATE, TIMESTAMP and BINARY."
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_FROM_TEXT = {
+    Kind.NUMBER: "sql_text_to_number", Kind.FLOAT: "sql_text_to_float", Kind.DECIMAL: "sql_text_to_decimal",
+    Kind.DATE: "sql_text_to_date", Kind.TIMESTAMP: "sql_text_to_timestamp", Kind.BOOL: "sql_text_to_bool",
+}  # fmt: skip
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    match node:
+        case exp.And():
+            return [*_conjuncts(node.this), *_conjuncts(node.expression)]
+        case exp.Paren():
+            return _conjuncts(node.this)
+    return [node]
+
+
+def _to_number(value: Lowered) -> Term:
+    return value.term if value.type.kind is Kind.NUMBER else Call("to_number", (value.term,))

@@ -1,0 +1,766 @@
+"""Queries → bodies: SELECT with its FROM and WHERE, set operations, WITH, and relations for what must be one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from viewkeeper.errors import closest
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Comparison,
+    Either,
+    Literal,
+    Negation,
+    Relation,
+    Term,
+    Truth,
+    Variable,
+    Wildcard,
+)
+from viewkeeper.program.types import NUMBER
+from viewkeeper.sql.lowering import subqueries
+from viewkeeper.sql.lowering.bodies import Body, Source, correlate
+from viewkeeper.sql.lowering.builder import BAG, COPIES, Builder, Table
+from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
+from viewkeeper.sql.lowering.joins import join
+from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, encode, null_of, number
+from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType, type_of_column
+
+
+@dataclass
+class Rows:
+    """What a query gives: for each row of the body the outputs. ``distinct``: each row once."""
+
+    body: Body
+    outputs: list[tuple[str, Lowered]]
+    distinct: bool = False
+
+    @property
+    def terms(self) -> list[Term]:
+        return [value.term for _, value in self.outputs]
+
+
+@dataclass
+class Named:
+    """A query that WITH gives a name; it is lowered where it is read, once if that is in several places."""
+
+    query: exp.Expr
+    columns: tuple[str, ...]
+    uses: int
+    outer: dict[str, Named]
+    table: Table | None = None
+
+
+@dataclass
+class Queries:
+    """Lowers the queries of one statement."""
+
+    builder: Builder
+    named: dict[str, Named] = field(default_factory=dict)
+
+    def refuse(self, node: exp.Expr | None, what: str, hint: str) -> NoReturn:
+        self.builder.statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
+
+    # ---- queries
+
+    def rows(self, query: exp.Expr, parent: Body | None = None) -> Rows:
+        match query:
+            case exp.Subquery() | exp.Paren():
+                if any(query.args.get(part) for part in ("limit", "order", "offset")):
+                    self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
+                return self.rows(query.this, parent)
+            case exp.Select() | exp.SetOperation():
+                before = self.named
+                self.named = {**self.named, **self._with(query)}
+                try:
+                    found = self._select(query, parent) if isinstance(query, exp.Select) else self._combined(query, parent)
+                    return self._limited(query, found)
+                finally:
+                    self.named = before
+            case exp.Values():
+                return self._values(query, parent)
+            case exp.Table():
+                body = Body(self.builder, parent)
+                self.read(query, body)
+                return Rows(body, list(body.columns()))
+        self.refuse(
+            query, f"{query.key.upper()} as a query", "A query is a SELECT, or several with UNION, INTERSECT or EXCEPT."
+        )
+
+    def _limited(self, query: exp.Expr, rows: Rows) -> Rows:
+        """ORDER BY alone says nothing about a view, which has no order."""
+        if query.args.get("limit") is None and query.args.get("offset") is None:
+            return rows
+        from viewkeeper.sql.lowering.windows import limited
+
+        return limited(self, query, rows)
+
+    def _with(self, query: exp.Expr) -> dict[str, Named]:
+        clause = query.args.get("with_")
+        found: dict[str, Named] = {}
+        if clause is None:
+            return found
+        for cte in clause.expressions:
+            alias = cte.args["alias"]
+            name = alias.name.lower()
+            uses = sum(1 for t in query.find_all(exp.Table) if t.name.lower() == name and not t.db)
+            columns = tuple(column.name for column in alias.args.get("columns") or ())
+            found[name] = Named(cte.this, columns, uses, {**self.named, **found})
+            reads_itself = any(t.name.lower() == name and not t.db for t in cte.this.find_all(exp.Table))
+            if clause.args.get("recursive") and reads_itself:
+                found[name].table = self._recursive(name, found[name], query)
+        return found
+
+    # ---- SELECT
+
+    def _select(self, select: exp.Select, parent: Body | None) -> Rows:
+        for part in ("cluster", "distribute", "sort", "laterals", "pivots", "match", "prewhere", "connect", "into", "qualify"):
+            if select.args.get(part):
+                self.refuse(select, part.upper(), "Leave it out.")
+        body = self.from_and_where(select, parent)
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            self.refuse(distinct, "DISTINCT ON", "Use row_number() over a partition.")
+        having = select.args.get("having")
+        grouped = select.args.get("group") is not None or having is not None
+        if grouped or any(aggregates_of(e) for e in select.expressions):
+            rows = self._grouped(select, body)
+        elif any(select_has_windows(e) for e in select.expressions):
+            from viewkeeper.sql.lowering.windows import windowed
+
+            rows = windowed(self, select, body)
+        else:
+            rows = Rows(body, self._outputs(select, Expressions(self, body), body))
+        rows.distinct = distinct is not None
+        return rows
+
+    def from_and_where(self, select: exp.Select, parent: Body | None) -> Body:
+        body = Body(self.builder, parent)
+        source = select.args.get("from_")
+        if source is not None:
+            self.read(source.this, body)
+        for node in select.args.get("joins") or ():
+            body = join(self, node, body, select)
+        where = select.args.get("where")
+        if where is not None:
+            Expressions(self, body).condition(where.this)
+        return body
+
+    def _outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
+        found: list[tuple[str, Lowered]] = []
+        for node in select.expressions:
+            match node:
+                case exp.Star():
+                    if node.args.get("except_") or node.args.get("replace"):
+                        self.refuse(node, "* with EXCEPT or REPLACE", "Name the columns.")
+                    found += self._all(node, body)
+                case exp.Column(this=exp.Star()):
+                    sources = [s for s in body.sources if s.alias.lower() == node.table.lower()]
+                    if not sources:
+                        hint = f"FROM names {', '.join(s.alias for s in body.sources) or 'no table'}."
+                        self.builder.statement.refuse("SQL_TABLE", node, table=node.table, hint=hint)
+                    found += [(name, body.known(value)) for source in sources for name, value in source.columns]
+                case _:
+                    found.append((output_name(node), expressions.value(node)))
+        return found
+
+    def _all(self, node: exp.Expr, body: Body) -> list[tuple[str, Lowered]]:
+        if not body.sources:
+            self.refuse(node, "* without a table", "Name something in FROM.")
+        return list(body.columns())
+
+    # ---- GROUP BY
+
+    def _grouped(self, select: exp.Select, body: Body) -> Rows:
+        nodes, sets = self._grouping_sets(select, body)
+        if len(sets) == 1:
+            return self._group(select, body, nodes, sets[0])
+        branches = [self._group(select, body.copy(), nodes, chosen) for chosen in sets]
+        return self._union_all(branches, select)
+
+    def _grouping_sets(self, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
+        """What is grouped by, and the sets of it that are groups of their own."""
+        group = select.args.get("group")
+        if group is None:
+            return [], [()]
+        if group.args.get("all"):
+            self.refuse(group, "GROUP BY ALL", "Name what to group by.")
+        nodes = [self._group_node(node, select, body) for node in group.expressions]
+        plain = tuple(range(len(nodes)))
+        sets: list[tuple[int, ...]] = [plain]
+
+        def place(node: exp.Expr) -> int:
+            found = self._group_node(node, select, body)
+            if found not in nodes:
+                nodes.append(found)
+            return nodes.index(found)
+
+        for kind in ("rollup", "cube", "grouping_sets"):
+            for clause in group.args.get(kind) or ():
+                listed = [
+                    tuple(
+                        place(n)
+                        for n in (e.expressions if isinstance(e, exp.Tuple) else [e.this if isinstance(e, exp.Paren) else e])
+                    )
+                    for e in clause.expressions
+                ]
+                sets = [tuple(dict.fromkeys((*one, *more))) for one in sets for more in _sets(kind, listed)]
+        return nodes, sets
+
+    def _group_node(self, node: exp.Expr, select: exp.Select, body: Body) -> exp.Expr:
+        """What is grouped by; a number or a name may stand for an output."""
+        if isinstance(node, exp.Literal) and not node.is_string:
+            place = int(node.this)
+            if not 1 <= place <= len(select.expressions):
+                why = f"there is no output number {node.this}"
+                self.builder.statement.refuse("SQL_TYPE", node, why=why, hint="Name what to group by.")
+            return _unaliased(select.expressions[place - 1])
+        if isinstance(node, exp.Column) and not node.table:
+            known = any(name.lower() == node.name.lower() for name, _ in body.columns())
+            for output in select.expressions:
+                if not known and isinstance(output, exp.Alias) and output.alias.lower() == node.name.lower():
+                    return output.this
+        return node.this if isinstance(node, exp.Paren) else node
+
+    def _group(self, select: exp.Select, body: Body, nodes: list[exp.Expr], chosen: tuple[int, ...]) -> Rows:
+        whole = select.args.get("group") is None
+        before = Expressions(self, body)
+        values = [before.value(node) for node in nodes]
+        self._check_groups(nodes)
+        tie = correlate(body, body.parent) if body.parent is not None and body.free() else None
+        groups = Groups(self, body, [values[i] for i in chosen], tie, whole)
+        special = self._special(groups, nodes, values, chosen, body)
+        expressions = Expressions(self, groups.after, special)
+        for node in self._after_grouping(select):
+            for aggregate in aggregates_of(node):
+                groups.aggregate(aggregate)
+        after = groups.finish()
+        outputs = self._outputs(select, expressions, body)
+        having = select.args.get("having")
+        if having is not None:
+            expressions.condition(having.this)
+        return Rows(after, outputs)
+
+    def scalar_group(self, select: exp.Select, body: Body, around: Body) -> Lowered:
+        """The value of a query with aggregates and without GROUP BY, for each row around it."""
+        tie = correlate(body, around) if body.free() else None
+        groups = Groups(self, body, [], tie, True)
+        special = self._special(groups, [], [], (), body)
+        for node in self._after_grouping(select):
+            for aggregate in aggregates_of(node):
+                groups.aggregate(aggregate)
+        after = groups.finish(loose=True)
+        if tie is not None:
+            # The group's columns are the terms outside, so that the relations are searched by them.
+            for outside, variable in zip(tie.outside, groups.key_variables, strict=True):
+                after.substitute(variable.name, outside)
+        around.literals += after.literals
+        around.own |= after.own
+        value = Expressions(self, around, special).value(_unaliased(select.expressions[0]))
+        having = select.args.get("having")
+        if having is not None:
+            test = Expressions(self, around, special).boolean(having.this)
+            value = Lowered(Call("sql_if", (test.term, value.term, null_of(value.type).term)), value.type, True)
+        return value
+
+    def _after_grouping(self, select: exp.Select) -> list[exp.Expr]:
+        having, order = select.args.get("having"), select.args.get("order")
+        return [*select.expressions, *([having.this] if having else []), *([order] if order else [])]
+
+    def _check_groups(self, nodes: Sequence[exp.Expr]) -> None:
+        for node in nodes:
+            if aggregates_of(node):
+                self.refuse(node, "GROUP BY an aggregate", "Group by columns, and ask about aggregates in HAVING.")
+
+    def _special(
+        self, groups: Groups, nodes: list[exp.Expr], values: list[Lowered], chosen: tuple[int, ...], body: Body
+    ) -> object:
+        """What aggregates and what was grouped by stand for behind the grouping."""
+        plain = Expressions(self, body)
+        whole_terms = any(not isinstance(node, exp.Column) for node in nodes)
+
+        def special(node: exp.Expr) -> Lowered | None:
+            if is_aggregate(node):
+                return groups.aggregate(node)
+            if isinstance(node, exp.Grouping):
+                number_ = nodes.index(next(n for n in nodes if n == node.expressions[0]))
+                return number(0 if number_ in chosen else 1)
+            if isinstance(node, exp.GroupingId):
+                bits = [0 if i in chosen else 1 for i in range(len(nodes))]
+                return number(int("".join(map(str, bits)) or "0", 2))
+            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+                return column(node)
+            if whole_terms and node in nodes:
+                return grouped(nodes.index(node))
+            if (
+                whole_terms
+                and not isinstance(node, (exp.Literal, exp.Null, exp.Boolean))
+                and not list(node.find_all(exp.Query, exp.AggFunc))
+            ):
+                return same_term(node)
+            return None
+
+        def grouped(place: int) -> Lowered:
+            return groups.value(chosen.index(place)) if place in chosen else null_of(values[place].type)
+
+        def same_term(node: exp.Expr) -> Lowered | None:
+            try:
+                term = plain.value(node).term
+            except Exception:
+                return None
+            place = next((i for i, v in enumerate(values) if v.term == term), None)
+            return None if place is None else grouped(place)
+
+        def column(node: exp.Column) -> Lowered | None:
+            found = body.resolve(node)
+            place = next((i for i, v in enumerate(values) if v.term == found.term), None)
+            if place is not None:
+                return grouped(place)
+            if isinstance(found.term, Variable) and found.term.name not in body.own:
+                return found  # of a query around
+            hint = "Group by it, or put it into an aggregate such as max."
+            self.builder.statement.refuse(
+                "SQL_COLUMN",
+                node,
+                column=node.name,
+                where=" behind GROUP BY: it is neither grouped by nor aggregated",
+                hint=hint,
+            )
+
+        return special
+
+    # ---- FROM
+
+    def read(self, node: exp.Expr, body: Body) -> None:
+        """Joins what FROM names."""
+        match node:
+            case exp.Table():
+                self._read_table(node, body)
+            case exp.Subquery():
+                self._read_rows(self.rows(node.this, body.parent), node.alias, _alias_columns(node), body, node)
+            case exp.Values():
+                self._read_rows(self._values(node, body.parent), node.alias, _alias_columns(node), body, node)
+            case _:
+                self.refuse(node, f"{node.key.upper()} in FROM", "FROM names tables, views and queries in parentheses.")
+        for more in node.args.get("joins") or ():
+            self.refuse(more, "a join in parentheses", "Write the joins one after the other.")
+
+    def _read_table(self, node: exp.Table, body: Body) -> None:
+        for part in ("pivots", "sample", "hints", "when", "version", "laterals"):
+            if node.args.get(part):
+                self.refuse(node, part.upper(), "Leave it out.")
+        alias = node.alias or node.name
+        named = None if node.db else self.named.get(node.name.lower())
+        if named is not None:
+            self._read_named(named, alias, _alias_columns(node), body, node)
+            return
+        table = self.table(node)
+        body.read(table, alias)
+        body.sources[-1] = _renamed(body.sources[-1], _alias_columns(node), node, self)
+
+    def _read_named(self, named: Named, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:
+        before = self.named
+        if named.table is None:
+            self.named = named.outer
+            try:
+                rows = self.rows(named.query)
+            finally:
+                self.named = before
+            rows.outputs = _with_names(rows.outputs, named.columns, node, self)
+            if named.uses < 2:
+                self._read_rows(rows, alias, columns, body, node)
+                return
+            named.table = self.define(rows)
+        body.read(named.table, alias)
+        body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
+
+    def _read_rows(self, rows: Rows, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:
+        if rows.body.free():
+            self.refuse(node, "a query in FROM that uses columns from outside it", "Write the condition outside.")
+        if rows.distinct:
+            body.read(self.define(rows), alias)
+            body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
+            return
+        inner = rows.body
+        outputs = _with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
+        inner.sources = [Source(alias, tuple(outputs))]
+        body.take(inner)
+
+    def table(self, node: exp.Table) -> Table:
+        relations = self.builder.program.by_name
+        name = node.name
+        if node.db or node.catalog:
+            self.refuse(node, "a name with a dot", "A warehouse has one schema: write the table's name alone.")
+        found = name if name in relations else next((r for r in relations if r.lower() == name.lower()), None)
+        if found is None:
+            known = [*relations, *self.named]
+            hint = closest(name, known) or (f"There are {', '.join(known)}." if known else "Make one with CREATE TABLE.")
+            self.builder.statement.refuse("SQL_TABLE", node, table=name, hint=hint)
+        return table_of(relations[found])
+
+    def _values(self, node: exp.Values, parent: Body | None) -> Rows:
+        expressions = Expressions(self, Body(self.builder, parent))
+        lists = [
+            [expressions.value(e) for e in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+            for row in node.expressions
+        ]
+        if len({len(row) for row in lists}) != 1:
+            self.builder.statement.refuse(
+                "SQL_TYPE", node, why="the rows have different numbers of values", hint="Give each the same."
+            )
+        columns = [expressions.alike(list(column), node) for column in zip(*lists, strict=True)]
+        bodies: list[tuple[list[Term], list[Literal]]] = [
+            ([number(i).term, *(column[i].term for column in columns)], [Truth(True)]) for i in range(len(lists))
+        ]
+        names = [(f"col{i + 1}", column[0].type) for i, column in enumerate(columns)]
+        relation = self.builder.derive([("row", BIGINT), *names], *bodies)
+        body = Body(self.builder, parent)
+        body.read(table_of(relation), "values")
+        body.keys = [((body.sources[0].columns[0][1].term.name,),)]  # type: ignore[union-attr]
+        body.sources = [Source("values", body.sources[0].columns[1:])]
+        return Rows(body, list(body.sources[0].columns))
+
+    # ---- relations
+
+    def define(self, rows: Rows, name: str | None = None) -> Table:
+        """A relation with what a query gives; an inner one if it has no name."""
+        if rows.body.free():
+            self.refuse(None, "a query that uses columns from outside it, here", "Write the condition outside.")
+        outputs = [(n, rows.body.known(v)) for n, v in rows.outputs]
+        columns = [(n, v.type) for n, v in outputs]
+        terms = [v.term for _, v in outputs]
+        if rows.distinct or rows.body.is_unique(terms):
+            relation = self.builder.derive(columns, (terms, rows.body.literals), name=name)
+            return replace(
+                table_of(relation), columns=_distinct_names([n for n, _ in columns]), types=tuple(t for _, t in columns)
+            )
+        return self._bag(rows.body, outputs, name)
+
+    def _bag(self, body: Body, outputs: list[tuple[str, Lowered]], name: str | None) -> Table:
+        """With a last column for the number of copies."""
+        literals = list(body.literals)
+        groups: list[tuple[str, Variable]] = []
+        direct = True
+        for output, value in outputs:
+            term = value.term
+            if isinstance(term, Variable) and all(term != v for _, v in groups):
+                groups.append((output, term))
+                continue
+            direct = direct and not value.nullable and not value.is_constant
+            for part in encode(value):
+                variable = self.builder.variable(output)
+                literals.append(Comparison("=", variable, part))
+                groups.append((output, variable))
+        copies = self._free_name([n for n, _ in outputs])
+        times = body.times()
+        counted = [(copies, Aggregate("count" if times is None else "sum", times, ()), BIGINT)]
+        if direct:
+            relation = self.builder.group(groups, counted, literals, name)
+        else:
+            inner = self.builder.group(groups, counted, literals)
+            variables = [self.builder.variable(c.name) for c in inner.columns]
+            relation = self._decoded(outputs, inner, variables, copies, name)
+        types = tuple(v.type for _, v in outputs)
+        names = _distinct_names([n for n, _ in outputs])
+        return replace(table_of(self._mark_bag(relation)), columns=names, types=types)
+
+    def _decoded(
+        self, outputs: list[tuple[str, Lowered]], inner: Relation, variables: list[Variable], copies: str, name: str | None
+    ) -> Relation:
+        terms: list[Term] = []
+        place = 0
+        seen: list[Term] = []
+        for _, value in outputs:
+            plain = isinstance(value.term, Variable) and value.term not in seen
+            seen.append(value.term)
+            if plain or not value.nullable:
+                terms.append(variables[place])
+                place += 1
+            else:
+                missing = null_of(value.type).term
+                terms.append(Call("sql_if", (variables[place + 1], missing, variables[place])))
+                place += 2
+        terms.append(variables[-1])
+        atom = Atom(inner.name, tuple(variables))
+        columns = [*((n, v.type) for n, v in outputs), (copies, BIGINT)]
+        return self.builder.derive(columns, (terms, [atom]), name=name)
+
+    def _mark_bag(self, relation: Relation) -> Relation:
+        marked = replace(relation, qualifiers=(BAG,))
+        self.builder.relations[relation.name] = marked
+        self.builder.inner = [marked if r.name == relation.name else r for r in self.builder.inner]
+        return marked
+
+    def _free_name(self, names: Sequence[str]) -> str:
+        used = {name.lower() for name in names}
+        return next(n for n in (COPIES, *(f"{COPIES}{i}" for i in range(2, 1000))) if n not in used)
+
+    def type_of(self, term: Term, literals: Sequence[Literal]) -> SqlType:
+        return type_of_column(self.builder.type_of(term, literals))
+
+    # ---- UNION, INTERSECT, EXCEPT
+
+    def _combined(self, query: exp.SetOperation, parent: Body | None) -> Rows:
+        left, right = self.rows(query.this, parent), self.rows(query.expression, parent)
+        if query.args.get("by_name"):
+            self.refuse(query, "BY NAME", "Write the columns in one order.")
+        if len(left.outputs) != len(right.outputs):
+            why = f"the queries have {len(left.outputs)} and {len(right.outputs)} columns"
+            self.builder.statement.refuse("SQL_TYPE", query.expression, why=why, hint="Give them the same number.")
+        for place, ((name, one), (_, other)) in enumerate(zip(list(left.outputs), list(right.outputs), strict=True)):
+            values = Expressions(self, left.body).alike([left.body.known(one), right.body.known(other)], query)
+            left.outputs[place], right.outputs[place] = (name, values[0]), (name, values[1])
+        distinct = bool(query.args.get("distinct"))
+        if isinstance(query, exp.Union):
+            return self._union([left, right]) if distinct else self._union_all([left, right], query)
+        if distinct:
+            return self._set_difference(left, right, isinstance(query, exp.Except))
+        return self._bag_difference(left, right, isinstance(query, exp.Except))
+
+    def _union(self, branches: Sequence[Rows]) -> Rows:
+        self._check_closed(branches)
+        columns = [(name, value.type) for name, value in branches[0].outputs]
+        relation = self.builder.derive(columns, *((b.terms, b.body.literals) for b in branches))
+        return self._reading(relation, columns)
+
+    def _union_all(self, branches: Sequence[Rows], query: exp.Expr) -> Rows:
+        """With a column that says which branch a row is of, so that there can be several."""
+        self._check_closed(branches)
+        columns = [(name, value.type) for name, value in branches[0].outputs]
+        bodies: list[tuple[list[Term], list[Literal]]] = []
+        single = True
+        for place, rows in enumerate(branches):
+            times: Term = ONE
+            if rows.distinct or not rows.body.is_unique(rows.terms):
+                table = self.define(rows)
+                rows = Rows(Body(self.builder), [])
+                rows.outputs = list(rows.body.read(table, "branch").columns)
+                times = rows.body.times() or ONE
+                single = single and not table.copies
+            bodies.append(([number(place).term, *rows.terms, times], rows.body.literals))
+        if single:
+            bodies = [(terms[:-1], literals) for terms, literals in bodies]
+        more = [] if single else [(COPIES, BIGINT)]
+        relation = self.builder.derive([("branch", BIGINT), *columns, *more], *bodies)
+        if not single:
+            relation = self._mark_bag(relation)
+        body = Body(self.builder)
+        source = body.read(table_of(relation), "union")
+        outputs = [(n, replace(v, type=t)) for (_, v), (n, t) in zip(source.columns[1:], columns, strict=True)]
+        body.sources = [Source("union", tuple(outputs))]
+        return Rows(body, outputs)
+
+    def _set_difference(self, left: Rows, right: Rows, without: bool) -> Rows:
+        self._check_closed([left, right])
+        wanted = [self._common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
+        relation = self._encoded(right, wanted)
+        atom = Atom(
+            relation.name,
+            tuple(t for (_, v), n in zip(left.outputs, wanted, strict=True) for t in encode(replace(v, nullable=n))),
+        )
+        left.body.literals.append(Negation(atom) if without else atom)
+        return Rows(left.body, left.outputs, distinct=True)
+
+    def _common(self, left: Lowered, right: Lowered) -> bool:
+        return left.nullable or right.nullable
+
+    def _encoded(self, rows: Rows, nullable: Sequence[bool]) -> Relation:
+        columns: list[tuple[str, SqlType]] = []
+        terms: list[Term] = []
+        for (name, value), may_be in zip(rows.outputs, nullable, strict=True):
+            terms += encode(replace(value, nullable=may_be))
+            columns += [(name, value.type), *([(f"no_{name}", BOOLEAN)] if may_be else [])]
+        return self.builder.derive(columns, (terms, rows.body.literals))
+
+    def _bag_difference(self, left: Rows, right: Rows, without: bool) -> Rows:
+        self._check_closed([left, right])
+        nullable = [self._common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
+        tables = [self.define(rows) for rows in (left, right)]
+        body = Body(self.builder)
+        source = body.read(tables[0], "left")
+        mine: Term = body.times() or ONE
+        other = Body(self.builder)
+        others = other.read(tables[1], "right")
+        counted = self._encoded(Rows(other, list(others.columns)), nullable)
+        terms = [t for (_, v), n in zip(source.columns, nullable, strict=True) for t in encode(replace(v, nullable=n))]
+        times = body.variable("times")
+        theirs: Term = other.times() or ONE
+        relation = self.builder.relation([*((c.name, c.type) for c in counted.columns), ("times", NUMBER)])
+        [rule] = [r for r in self.builder.rules if r.head.relation == counted.name]
+        self.builder.rules.remove(rule)
+        self.builder.inner.remove(counted)
+        head = tuple(t for (_, v), n in zip(others.columns, nullable, strict=True) for t in encode(replace(v, nullable=n)))
+        self.builder.rule(relation, [*head, theirs], other.literals)
+        there = Atom(relation.name, (*terms, times))
+        if without:
+            absent = Negation(Atom(relation.name, (*terms, Wildcard())))
+            body.literals.append(Either(((there,), (absent, Comparison("=", times, ZERO)))))
+            body.literals.append(Comparison(">", mine, times))
+            body.copies = [Call("-", (mine, times))]
+        else:
+            body.literals.append(there)
+            body.copies = [Call("min", (mine, times))]
+        return Rows(body, list(source.columns))
+
+    def _check_closed(self, branches: Sequence[Rows]) -> None:
+        for rows in branches:
+            if rows.body.free():
+                self.refuse(
+                    None, "UNION, INTERSECT or EXCEPT of queries that use columns from outside", "Write the condition outside."
+                )
+
+    def _reading(self, relation: Relation, columns: Sequence[tuple[str, SqlType]]) -> Rows:
+        body = Body(self.builder)
+        source = body.read(table_of(relation), "union")
+        outputs = [(n, replace(v, type=t)) for (_, v), (n, t) in zip(source.columns, columns, strict=True)]
+        body.sources = [Source("union", tuple(outputs))]
+        return Rows(body, outputs)
+
+    # ---- WITH RECURSIVE
+
+    def _recursive(self, name: str, named: Named, query: exp.Expr) -> Table:
+        """A query that reads itself: its relation is declared by the part that does not, and the other one adds to it."""
+        union = named.query
+        if not isinstance(union, exp.Union):
+            self.refuse(union, "recursion without UNION", "Write a query that starts, UNION, and one that reads the result.")
+        if not union.args.get("distinct") and not _reads_once(query, name, union):
+            hint = "Write UNION, or read it with SELECT DISTINCT: a view that depends on itself holds each row once."
+            self.refuse(union, "recursion with UNION ALL", hint)
+        before = self.named
+        self.named = named.outer
+        try:
+            start = self.rows(union.this)
+            start.outputs = _with_names(start.outputs, named.columns, union, self)
+            columns = [(n, v.type) for n, v in start.outputs]
+            nullable = [start.body.known(v).nullable for _, v in start.outputs]
+            state = (list(self.builder.inner), list(self.builder.rules), dict(self.builder.relations))
+            while True:
+                declared = [(n, t.kept.optional(may)) for (n, t), may in zip(columns, nullable, strict=True)]
+                relation = self.builder.relation(declared)
+                table = replace(table_of(relation), columns=tuple(n for n, _ in columns), types=tuple(t for _, t in columns))
+                self.named = {**named.outer, name: Named(union, (), 2, named.outer, table)}
+                step = self.rows(union.expression)
+                if len(step.outputs) != len(columns):
+                    why = f"the queries have {len(columns)} and {len(step.outputs)} columns"
+                    self.builder.statement.refuse("SQL_TYPE", union.expression, why=why, hint="Give them the same number.")
+                values = [step.body.known(v) for _, v in step.outputs]
+                more = [a or b.nullable for a, b in zip(nullable, values, strict=True)]
+                if more == nullable:
+                    break
+                nullable = more
+                self.builder.inner, self.builder.rules, self.builder.relations = (
+                    list(state[0]),
+                    list(state[1]),
+                    dict(state[2]),
+                )
+                self.builder.forget_types()
+            into = Expressions(self, step.body)
+            terms = [
+                into.cast_to(v, t, union.expression).term if v.type.kind is not t.kind or v.type.scale != t.scale else v.term
+                for v, (_, t) in zip(values, columns, strict=True)
+            ]
+            self.builder.rule(relation, start.terms, start.body.literals)
+            self.builder.rule(relation, terms, step.body.literals)
+            return table
+        finally:
+            self.named = before
+
+    # ---- subqueries
+
+    def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal:
+        return subqueries.exists(self, query, body, negated)
+
+    def exists_value(self, query: exp.Expr, body: Body) -> Lowered:
+        return subqueries.exists_value(self, query, body)
+
+    def is_in(self, node: exp.In, into: Expressions, negated: bool = False) -> Literal | None:
+        return subqueries.is_in(self, node, into, negated)
+
+    def in_value(self, node: exp.In, into: Expressions) -> Lowered:
+        return subqueries.in_value(self, node, into)
+
+    def quantified(self, node: exp.Expr, into: Expressions) -> Lowered:
+        return subqueries.quantified(self, node, into)
+
+    def scalar(self, query: exp.Expr, body: Body) -> Lowered:
+        return subqueries.scalar(self, query, body)
+
+
+def table_of(relation: Relation) -> Table:
+    """A relation as SQL sees it."""
+    copies = BAG in relation.qualifiers
+    shown = relation.columns[:-1] if copies else relation.columns
+    everything = tuple(range(len(shown)))
+    places = {column.name: i for i, column in enumerate(shown)}
+    keys = (tuple(places[name] for name in relation.key),) if relation.key and not copies else ()
+    return Table(
+        relation.name,
+        tuple(c.name for c in shown),
+        tuple(type_of_column(c.type) for c in shown),
+        tuple(c.type.nullable for c in shown),
+        copies,
+        (*keys, everything),
+    )
+
+
+def select_has_windows(node: exp.Expr) -> bool:
+    return any(True for _ in node.find_all(exp.Window))
+
+
+def output_name(node: exp.Expr) -> str:
+    if isinstance(node, (exp.Alias, exp.Column)):
+        return node.alias_or_name
+    return re.sub(r"\W+", "_", node.sql("spark")).strip("_").lower()[:40] or "value"
+
+
+def _unaliased(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
+    alias = node.args.get("alias")
+    return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
+
+
+def _with_names(
+    outputs: list[tuple[str, Lowered]], names: Sequence[str], node: exp.Expr, queries: Queries
+) -> list[tuple[str, Lowered]]:
+    if names and len(names) != len(outputs):
+        why = f"there are {len(outputs)} columns and {len(names)} names for them"
+        queries.builder.statement.refuse("SQL_TYPE", node, why=why, hint="Name all of them.")
+    return [(name, value) for name, (_, value) in zip(names, outputs, strict=True)] if names else outputs
+
+
+def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
+    return replace(source, columns=tuple(_with_names(list(source.columns), names, node, queries)))
+
+
+def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _sets(kind: str, listed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    match kind:
+        case "rollup":
+            return [sum(listed[:n], ()) for n in range(len(listed), -1, -1)]
+        case "cube":
+            chosen = range(2 ** len(listed) - 1, -1, -1)
+            width = len(listed)
+            return [sum((one for i, one in enumerate(listed) if bits >> (width - 1 - i) & 1), ()) for bits in chosen]
+    return listed
+
+
+def _reads_once(query: exp.Expr, name: str, union: exp.Union) -> bool:
+    """Is the recursive query read only where duplicates do not matter?"""
+    inside = {id(t) for t in union.find_all(exp.Table)}
+    readers = [t for t in query.find_all(exp.Table) if t.name.lower() == name and id(t) not in inside]
+    selects = [t.find_ancestor(exp.Select) for t in readers]
+    return all(s is not None and s.args.get("distinct") is not None for s in selects)
