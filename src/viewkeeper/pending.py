@@ -43,7 +43,7 @@ class Pending:
             if number:
                 self._add(new, number, broken)
         if broken:
-            raise key_error(self.relation, broken)
+            raise key_error(self.relation, list(dict.fromkeys(broken)))
 
     def remove(self, row: StoredRow) -> int:
         """Removes all copies of a row; returns how many there were."""

@@ -186,10 +186,21 @@ class _Script:
         return self.answered(statement, query, state)
 
     def answered(self, statement: Statement, query: Query, state: State) -> Result:
-        engine = self.house._choose(self.engine, state).engine
-        table, relation = stored_answer(query, state, engine)
+        table, relation = self.rows(query, state)
         real = to_real(table.to_batches(), relation).rename_columns(list(query.columns))
         return Result(statement.text, kind_of(statement), answer=Answer(real, query.columns))
+
+    def rows(self, query: Query, state: State) -> tuple[pa.Table, Relation]:
+        """The rows of a query; nothing is left behind of what it took to compute them."""
+        connection = state.catalog.connection
+        connection.execute("SAVEPOINT query")
+        try:
+            alone = State(state.directory, state.catalog, state.program, state.kept, state.spark)
+            return stored_answer(query, alone, self.house._choose(self.engine, state).engine)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK TO query")
+                connection.execute("RELEASE query")
 
 
 @dataclass
@@ -241,25 +252,16 @@ class _Transaction:
 
     def _update(self, statement: Statement, program: Program) -> None:
         wanted = updated(statement, program)
-        width = len(visible(wanted.relation))
+        columns = visible(wanted.relation)
         given, query = self._rows(statement, wanted.query)
-        unique = list(dict.fromkeys(given))
-        old = [row[:width] for row in unique]
-        columns = (*visible(wanted.relation),)
-        places = {column.name: place for place, column in enumerate(columns)}
-        order = [places[c.name] for c in wanted.columns]
-        types = list(_types(query))
-        values = []
-        for row in unique:
-            new = list(row[:width])
-            for place, value in zip(order, row[width:], strict=True):
-                new[place] = value
-            values.append(tuple(new))
-        sources = types[:width]
-        for place, source in zip(order, types[width:], strict=True):
-            sources[place] = source
-        new_rows = assigned(statement, wanted.relation, columns, values, sources)
-        self._pending(wanted.relation).replace(list(zip(old, new_rows, strict=True)))
+        rows, types = list(dict.fromkeys(given)), _types(query)
+        # Where the new value of each column is: behind the old ones if it is set, else where it was.
+        set_to = {column.name: len(columns) + number for number, column in enumerate(wanted.columns)}
+        places = [set_to.get(column.name, place) for place, column in enumerate(columns)]
+        values = [tuple(row[place] for place in places) for row in rows]
+        nodes = [(*[statement.tree.this] * len(columns), *wanted.values)[place] for place in places]
+        new = assigned(statement, wanted.relation, columns, values, [types[place] for place in places], nodes)
+        self._pending(wanted.relation).replace([(row[: len(columns)], one) for row, one in zip(rows, new, strict=True)])
 
     def _pending(self, relation: Relation) -> Pending:
         if relation.name not in self.pending:
@@ -273,8 +275,7 @@ class _Transaction:
         """The rows of a query as stored values, each as often as it is there."""
         query = lowered(statement, tree, self.change.program)
         with self._reading(query) as state:
-            engine = self.script.house._choose(self.script.engine, state).engine
-            table, relation = stored_answer(query, state, engine)
+            table, relation = self.script.rows(query, state)
         return [row for batch in table.to_batches() for row in rows_of_batch(batch, relation.arity)], query
 
     @contextmanager
@@ -288,14 +289,10 @@ class _Transaction:
         if not self.trying:
             raise _Affected
         self._step()
-        change, connection = self.change, self.change.catalog.connection
-        connection.execute("SAVEPOINT query")
         try:
-            yield State(change.directory, change.catalog, change.program, change.kept, change.spark)
+            yield self.change
         finally:
-            connection.execute("ROLLBACK TO query")
-            connection.execute("RELEASE query")
-            change.writer.engine.register()
+            self.change.writer.engine.register()
 
     def _step(self) -> None:
         """Brings in what is pending since the last time."""

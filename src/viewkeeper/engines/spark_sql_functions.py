@@ -89,7 +89,9 @@ def _rounded(arguments: Sequence[Expression]) -> str:
     if dropped <= 0:
         return value.sql
     digits = MAX_PRECISION if value.type.kind is Kind.DECIMAL else 19
-    tens = f"CAST(concat(CAST(CAST(concat(CAST({value.sql} AS STRING), 'e-{dropped}') AS DECIMAL(38, 0)) AS STRING), 'e{zeros}')"
+    tens = (
+        f"CAST(concat(CAST(CAST(concat(CAST({value.sql} AS STRING), 'e-{dropped}') AS DECIMAL(38, 0)) AS STRING), 'e{zeros}')"
+    )
     return f"CAST({tens} AS DECIMAL({digits}, 0)) AS BIGINT)"
 
 

@@ -131,7 +131,23 @@ def _log(base: float, value: float) -> float | None:
     return quotient() if base > 0 and value > 0 else None
 
 
-_REAL = ("sqrt", "cbrt", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians")
+_REAL = (
+    "sqrt",
+    "cbrt",
+    "exp",
+    "expm1",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "degrees",
+    "radians",
+)
 
 # Name in SQL → function and, for Spark, the type of its result.
 NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {

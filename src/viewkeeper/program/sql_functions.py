@@ -157,7 +157,23 @@ def _logic() -> list[Function]:
     ]  # fmt: skip
 
 
-_ROOTS = ("sqrt", "cbrt", "exp", "expm1", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "degrees", "radians")
+_ROOTS = (
+    "sqrt",
+    "cbrt",
+    "exp",
+    "expm1",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "degrees",
+    "radians",
+)
 _LOGARITHMS = ("ln", "log10", "log2", "log1p")
 
 
@@ -165,7 +181,9 @@ def _numbers() -> list[Function]:
     signed, numeric = same(_SIGNED), "number, float or decimal"
     two = "decimals and a number of digits"
     return [
-        Function("sql_decimal", (3, 3), _to_decimal(NUMERIC | {Kind.BOOL}), "a number of any kind and two numbers of digits", 0),
+        Function(
+            "sql_decimal", (3, 3), _to_decimal(NUMERIC | {Kind.BOOL}), "a number of any kind and two numbers of digits", 0
+        ),
         Function("sql_divide", (3, 3), _decimals(Kind.DECIMAL, Kind.DECIMAL), two, 2),
         Function("sql_multiply", (3, 3), _decimals(Kind.DECIMAL, Kind.DECIMAL), two, 2),
         Function("sql_average", (3, 3), _decimals(Kind.DECIMAL, Kind.NUMBER), "a decimal and two numbers", 1),
@@ -239,7 +257,10 @@ def _texts() -> list[Function]:
         *(fixed(f"sql_{n}", (text, number), text, "a symbol and a number") for n in ("left", "right")),
         fixed("sql_repeat", (text, number), text, "a symbol and a number", partial=True),
         fixed("sql_split_part", (text, text, number), text, "two symbols and a number", partial=True),
-        *(fixed(f"sql_{n}", (text, text, text), BOOL, "two or three symbols", partial=True, least=2) for n in ("like", "ilike")),
+        *(
+            fixed(f"sql_{n}", (text, text, text), BOOL, "two or three symbols", partial=True, least=2)
+            for n in ("like", "ilike")
+        ),
         *(fixed(f"sql_{n}", (text, text), BOOL, two) for n in ("starts_with", "ends_with", "contains")),
         fixed("sql_rlike", (text, text), BOOL, two, partial=True),
         Function(

@@ -434,7 +434,11 @@ class Typer:
         if name in self.relations:
             near = "It is a relation, which has no value: use it as a condition. "
         else:
-            known = [function for function in FUNCTIONS if function.isidentifier() and function not in _INTERNAL and not function.startswith("sql_")]
+            known = [
+                function
+                for function in FUNCTIONS
+                if function.isidentifier() and function not in _INTERNAL and not function.startswith("sql_")
+            ]
             near = closest(name, known, _FUNCTIONS_ELSEWHERE)
         self._report("UNKNOWN_FUNCTION", span, function=name, near=near)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeeper.program.ast import Program, Relation, owner_of
+from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import without, without_spans
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.sql.naming import found, new_name, only, plain_name
@@ -69,12 +70,49 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
         statement.refuse("SQL_SYNTAX", table, why="a view needs a query: AS SELECT …")
     from viewkeeper.sql.lowering import lower_view
 
-    columns = _columns(statement, tree.this)
+    columns, query = _columns(statement, tree.this), tree.args["expression"]
     if known is None:
-        return lower_view(statement, table.name, tree.args["expression"], columns, program)
-    after = lower_view(statement, known, tree.args["expression"], columns, without(program, known))
-    _refuse_broken(statement, table, program, after, known)
-    return after
+        return lower_view(statement, table.name, query, columns, program)
+    above = _above(known, program)
+    _refuse_circle(statement, query, known, above)
+    base = program
+    for name in (*above, known):
+        base = without(base, name)
+    lowered = lower_view(statement, known, query, columns, base)
+    if above and _shape(lowered.relation(known)) != _shape(program.relation(known)):
+        dependents = ", ".join(sorted(above))
+        statement.refuse("SQL_REPLACED", table, view=known, why="has other columns now", dependents=dependents)
+    return _replaced(known, program, lowered)
+
+
+def _above(name: str, program: Program) -> set[str]:
+    """The views that depend on one."""
+    graph = dependencies(program)
+    return {other for other in program.derived - {name} if name in reach(graph, {other})}
+
+
+def _refuse_circle(statement: Statement, query: exp.Expr, name: str, above: set[str]) -> None:
+    own = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+    for table in query.find_all(exp.Table):
+        known = found(table.name, above | {name})
+        if known is not None and table.name.lower() not in own:
+            why = "would depend on itself"
+            statement.refuse("SQL_REPLACED", table, view=name, why=why, dependents=", ".join(sorted(above)) or name)
+
+
+def _replaced(name: str, program: Program, lowered: Program) -> Program:
+    """The program with a view as it is in another one."""
+    rest, own = without(program, name), {name, *lowered.inner_of({name})}
+    return replace(
+        rest,
+        relations=(*rest.relations, lowered.relation(name)),
+        inner=(*rest.inner, *(relation for relation in lowered.inner if relation.name in own)),
+        rules=(*rest.rules, *(rule for rule in lowered.rules if rule.head.relation in own)),
+    )
+
+
+def _shape(relation: Relation) -> object:
+    return relation.columns, relation.qualifiers
 
 
 def _columns(statement: Statement, target: exp.Expr) -> Sequence[str] | None:
@@ -93,24 +131,3 @@ def _columns(statement: Statement, target: exp.Expr) -> Sequence[str] | None:
             statement.refuse("SQL_DUPLICATE", part, what="column", name=name, hint="Give it another name.")
         names.append(name)
     return names
-
-
-def _refuse_broken(statement: Statement, table: exp.Expr, before: Program, after: Program, name: str) -> None:
-    """A view that others read keeps its columns, and does not read them."""
-    graph = dependencies(after)
-    own = {name, *after.inner_of({name})}
-    readers = {other for other in graph if other not in own and name in reach(graph, {other})}
-    if not readers:
-        return
-    shown = sorted({owner_of(other) if other in {r.name for r in after.inner} else other for other in readers})
-    if _shape(before.relation(name)) != _shape(after.relation(name)):
-        why = "has other columns now"
-    elif readers & {read for own_name in own for read in graph.get(own_name, ())}:
-        why = "would depend on itself"
-    else:
-        return
-    statement.refuse("SQL_REPLACED", table, view=name, why=why, dependents=", ".join(shown))
-
-
-def _shape(relation: Relation) -> object:
-    return relation.columns, relation.qualifiers

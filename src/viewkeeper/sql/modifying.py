@@ -50,6 +50,7 @@ class Affected:
     relation: Relation
     query: exp.Expr
     columns: tuple[Column, ...] = ()
+    values: tuple[exp.Expr, ...] = ()
 
 
 def target(statement: Statement, table: exp.Expr, program: Program) -> Relation:
@@ -108,8 +109,9 @@ def updated(statement: Statement, program: Program) -> Affected:
         if column in columns:
             statement.refuse("SQL_DUPLICATE", part.this, what="column", name=column.name, hint="Set it once.")
         columns.append(column)
-        values.append(part.expression.copy())
-    return Affected(relation, _query(tree, tree.this, relation, values), tuple(columns))
+        values.append(part.expression)
+    query = _query(tree, tree.this, relation, [value.copy() for value in values])
+    return Affected(relation, query, tuple(columns), tuple(values))
 
 
 def deleted(statement: Statement, program: Program) -> Affected:

@@ -47,12 +47,17 @@ def written(statement: Statement, wanted: Insertion, ask: Ask) -> list[Row]:
 
 
 def assigned(
-    statement: Statement, relation: Relation, columns: Sequence[Column], rows: Iterable[Row], types: Sequence[Type]
+    statement: Statement,
+    relation: Relation,
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    types: Sequence[Type],
+    nodes: Sequence[exp.Expr] | None = None,
 ) -> list[Row]:
-    """The rows of a query, whose columns have these types, as rows of a table."""
+    """The rows of a query, whose columns have these types and stand at these places of the text, as rows of a table."""
     layout = _Layout(statement, relation, columns)
     sources = [type_of_column(type_) for type_ in types]
-    return [layout.row(list(zip(sources, row, strict=True)), None) for row in rows]
+    return [layout.row(list(zip(sources, row, strict=True)), nodes) for row in rows]
 
 
 class _Layout:

@@ -6,7 +6,7 @@ that there are with a last column that says how often each is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
@@ -228,10 +228,15 @@ def _added(statement: Statement, part: exp.Expr) -> Column:
 def _widened(rule: Rule, relation: str, place: int, many: int) -> Rule:
     """The rule, in which atoms of a relation have more arguments from a place on.
 
-    New variables, not wildcards: rows that differ in nothing else are still different rows.
+    New variables, not wildcards: rows that differ in nothing else are still different rows. Those of aggregates begin with the same
+    name, so that bodies that are equal stay so.
     """
     used = set(all_variables((rule.head, *rule.body)))
-    names = (name for n in count(1) if (name := f"added{n}") not in used)
+
+    def new_names(start: str) -> Iterator[str]:
+        return (name for n in count(1) if (name := f"{start}{n}") not in used)
+
+    names = new_names("added")
 
     def atom(found: Atom, negated: bool = False) -> Atom:
         if found.relation != relation:
@@ -245,9 +250,16 @@ def _widened(rule: Rule, relation: str, place: int, many: int) -> Rule:
             case Call():
                 return replace(found, arguments=tuple(map(term, found.arguments)))
             case Aggregate():
-                target = None if found.target is None else term(found.target)
-                return replace(found, target=target, body=tuple(map(literal, found.body)))
+                return aggregate(found)
         return found
+
+    def aggregate(found: Aggregate) -> Aggregate:
+        nonlocal names
+        outside, names = names, new_names("inside")
+        target = None if found.target is None else term(found.target)
+        body = tuple(map(literal, found.body))
+        names = outside
+        return replace(found, target=target, body=body)
 
     def literal(found: Literal) -> Literal:
         match found:
