@@ -44,7 +44,9 @@ def singles(*values: Value) -> list[Row]:
 BOOLS = (True, False, None)
 NUMBERS = (0, 1, -1, 2, 7, -7, 45, -55, 10**12 + 5, HIGHEST, LOWEST + 1, None)
 FLOATS = (0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 1e10, -123456.789, 1e-7, 3.0000000001, 1e15 + 0.5, None)
-MONEY = tuple(None if t is None else D(t) for t in ("0.00", "0.01", "-0.01", "1.50", "-1.55", "15.00", "99.99", "-1234567.89", None))
+MONEY = tuple(
+    None if t is None else D(t) for t in ("0.00", "0.01", "-0.01", "1.50", "-1.55", "15.00", "99.99", "-1234567.89", None)
+)
 FINE = tuple(None if t is None else D(t) for t in ("0.0000", "0.0001", "1.5000", "-1.5500", "3.0007", "-99.9900", None))
 TEXTS = ("", "a", "B", "abc", "Straße", "é😀x", "Zz zZ", "  pad ", "a%b_c", "\n\t", None)
 DATES = tuple(
@@ -84,11 +86,15 @@ def logic() -> list[SqlCase]:
         SqlCase("sql_and(a, b, c)", "a AND b AND c", three, "bool", every),
         SqlCase("sql_or(a, b, c)", "a OR b OR c", three, "bool", every),
         SqlCase("sql_not(a)", "NOT a", ("bool",), "bool", singles(True, False)),
-        SqlCase("sql_if(a, b, c)", "if(a, b, c)", ("bool", "number", "number"), "number", list(product(BOOLS, (1, None), (2, None)))),
+        SqlCase(
+            "sql_if(a, b, c)", "if(a, b, c)", ("bool", "number", "number"), "number", list(product(BOOLS, (1, None), (2, None)))
+        ),
         SqlCase(
             "sql_if(a, 1, b, 2, c, 3, 4)", "CASE WHEN a THEN 1 WHEN b THEN 2 WHEN c THEN 3 ELSE 4 END", three, "number", every
         ),
-        SqlCase("sql_if(a, b, c)", "if(a, b, c)", ("bool", "symbol", "symbol"), "symbol", [(True, "x", None), (None, "x", "é")]),
+        SqlCase(
+            "sql_if(a, b, c)", "if(a, b, c)", ("bool", "symbol", "symbol"), "symbol", [(True, "x", None), (None, "x", "é")]
+        ),
     ]
     for type_, values in COMPARED.items():
         types = (type_, type_)
@@ -96,12 +102,16 @@ def logic() -> list[SqlCase]:
         found.append(SqlCase("sql_same(a, b)", "a <=> b", types, "bool", pairs(values)))
         found.append(SqlCase("sql_null(a)", "a IS NULL", (type_,), "bool", singles(*values[:3])))
         listed = [(values[0], values[1], values[0]), (values[0], values[1], None), (None, values[0], values[0])]
-        found.append(SqlCase("sql_in(a, b, c)", "a IN (b, c)", (type_,) * 3, "bool", [*listed, (values[0], values[1], values[1])]))
+        found.append(
+            SqlCase("sql_in(a, b, c)", "a IN (b, c)", (type_,) * 3, "bool", [*listed, (values[0], values[1], values[1])])
+        )
     mixed = ("decimal(18,2)", "decimal(18,4)")
     wide = [(D(10**18 - 1).scaleb(-2), D(10**18 - 1).scaleb(-4)), (D(1 - 10**18).scaleb(-2), D(1 - 10**18).scaleb(-4))]
     for n, sign in {**SIGNS, "same": "<=>"}.items():
         found.append(SqlCase(f"sql_{n}(a, b)", f"a {sign} b", mixed, "bool", [*product(MONEY, FINE), *wide]))
-        found.append(SqlCase(f"sql_{n}(a, b)", f"a {sign} b", mixed[::-1], "bool", [*product(FINE, MONEY), *((b, a) for a, b in wide)]))
+        found.append(
+            SqlCase(f"sql_{n}(a, b)", f"a {sign} b", mixed[::-1], "bool", [*product(FINE, MONEY), *((b, a) for a, b in wide)])
+        )
     return found
 
 
@@ -176,7 +186,9 @@ def numbers() -> list[SqlCase]:
         found += [
             SqlCase(f"sql_{n}(a, b)", f"{n}(a, b)", (t, t), t, pairs(values)) for t, values in COMPARED.items() if t != "bool"
         ]
-        found.append(SqlCase(f"sql_{n}(a, b, c, 5)", f"{n}(a, b, c, 5)", ("number",) * 3, "number", [(1, None, 7), (None, None, None)]))
+        found.append(
+            SqlCase(f"sql_{n}(a, b, c, 5)", f"{n}(a, b, c, 5)", ("number",) * 3, "number", [(1, None, 7), (None, None, None)])
+        )
     return found
 
 

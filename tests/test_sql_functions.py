@@ -45,7 +45,15 @@ def by_engine(cases: Sequence[SqlCase], make: MakeEngine) -> Found:
     return {(k, id_): value for t in {c.result for c in cases} for k, id_, value in found[relation_for(t)]}  # type: ignore[misc]
 
 
-FROM_TEXT = {"symbol": "{0}", "number": "bigint({0})", "float": "double({0})", "bool": "boolean({0})", "date": "date({0})", "timestamp": "timestamp({0})", "bytes": "unhex({0})"}
+FROM_TEXT = {
+    "symbol": "{0}",
+    "number": "bigint({0})",
+    "float": "double({0})",
+    "bool": "boolean({0})",
+    "date": "date({0})",
+    "timestamp": "timestamp({0})",
+    "bytes": "unhex({0})",
+}
 STORED = {"bool": "boolean({0})", "date": "unix_date({0})", "timestamp": "unix_micros({0})", "number": "bigint({0})"}
 
 
@@ -76,7 +84,9 @@ def by_spark(cases: Sequence[SqlCase], session: Any) -> Found:
                 real = ", ".join(
                     FROM_TEXT.get(t, f"CAST({{0}} AS {t})").format(name) + f" AS {name}" for t, name in zip(case.types, names)
                 )
-                value = STORED.get(result, f"CAST({{0}} AS {result})" if result.startswith("decimal") else "{0}").format(case.native)
+                value = STORED.get(result, f"CAST({{0}} AS {result})" if result.startswith("decimal") else "{0}").format(
+                    case.native
+                )
                 parts.append(f"SELECT {k} AS k, id, {value} AS v FROM (SELECT id, {real} FROM case{k})")
         for k, id_, value in session.sql(" UNION ALL ".join(parts)).collect():
             found[k, id_] = restored(value, result)

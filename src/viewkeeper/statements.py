@@ -59,18 +59,16 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
 }
 
 
-def execute(house: Warehouse, text: str, name: str, engine: str | None, strict: bool, dry_run: bool) -> list[Result]:
-    """The results of all statements, in order."""
+def execute(house: Warehouse, text: str, name: str, engine: str | None, strict: bool, dry_run: bool) -> Iterator[Result]:
+    """The results of all statements, in order, as soon as they are committed."""
     statements = read_script(text, name)
     for statement in statements:
         _refuse_unknown(statement)
     if dry_run:
         _refuse_several(statements)
     script = _Script(house, engine, strict, dry_run)
-    results: list[Result] = []
     for group in _groups(statements):
-        results += [script.define(group[0])] if isinstance(group[0].tree, _DEFINING) else script.run(group)
-    return results
+        yield from [script.define(group[0])] if isinstance(group[0].tree, _DEFINING) else script.run(group)
 
 
 def _groups(statements: Iterable[Statement]) -> list[list[Statement]]:

@@ -263,16 +263,27 @@ class Warehouse:
     # ---- SQL
 
     def sql(
-        self, text: str, *, name: str = "<sql>", engine: str | None = None, strict: bool = False, dry_run: bool = False
+        self,
+        text: str,
+        *,
+        name: str = "<sql>",
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        each: Callable[[Result], None] = lambda result: None,
     ) -> list[Result]:
-        """Executes statements of SQL in Spark's dialect, separated by semicolons; returns what each gave.
+        """Executes statements of SQL in Spark's dialect, separated by semicolons; returns what each gave, and tells ``each`` before.
 
         INSERT, UPDATE and DELETE are one transaction, up to the next statement that defines something, which is a commit of its own.
         """
         from viewkeeper.statements import execute
 
         self._refuse_closed()
-        return execute(self, text, name, engine, strict, dry_run)
+        results = []
+        for result in execute(self, text, name, engine, strict, dry_run):
+            results.append(result)
+            each(result)
+        return results
 
     # ---- asking
 

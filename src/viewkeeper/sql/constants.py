@@ -103,7 +103,7 @@ def _cast(node: exp.Cast) -> Typed | None:
                 return TIMESTAMP_TYPE, parse_timestamp(node.this.this)
             return None
         found, wanted = number(node.this.this), type_of_sql(node.to)
-        if isinstance(node, exp.TryCast) and found is not None and wanted in (BIGINT, DOUBLE):
+        if found is not None and wanted in (BIGINT, DOUBLE):
             if found[0] == wanted:
                 return found
             if wanted == DOUBLE:

@@ -80,8 +80,9 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
         base = without(base, name)
     lowered = lower_view(statement, known, query, columns, base)
     if above and _shape(lowered.relation(known)) != _shape(program.relation(known)):
-        dependents = ", ".join(sorted(above))
-        statement.refuse("SQL_REPLACED", table, view=known, why="has other columns now", dependents=dependents)
+        why = f"would have other columns, and is read by {', '.join(sorted(above))}"
+        hint = "Drop what reads it first, and define that again behind it."
+        statement.refuse("SQL_REPLACED", table, view=known, why=why, hint=hint)
     return _replaced(known, program, lowered)
 
 
@@ -96,8 +97,9 @@ def _refuse_circle(statement: Statement, query: exp.Expr, name: str, above: set[
     for table in query.find_all(exp.Table):
         known = found(table.name, above | {name})
         if known is not None and table.name.lower() not in own:
-            why = "would depend on itself"
-            statement.refuse("SQL_REPLACED", table, view=name, why=why, dependents=", ".join(sorted(above)) or name)
+            why = "would read itself" if known == name else f'would read "{known}", which reads it'
+            hint = "Read tables, or views that do not depend on it. WITH RECURSIVE is for queries that read themselves."
+            statement.refuse("SQL_REPLACED", table, view=name, why=why, hint=hint)
 
 
 def _replaced(name: str, program: Program, lowered: Program) -> Program:

@@ -9,6 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import ProgramError, Source, Span, problem
@@ -18,6 +19,13 @@ from viewkeeper.sql.plain_rows import plain_rows
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 DIALECT = "spark"
+
+
+class AnsiSpark(Spark):
+    """Spark as it is by default since version 4: a CAST that cannot be done fails."""
+
+    class Parser(SparkParser):
+        STRICT_CAST = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ def raise_problem(code: str, span: Span | None, source: Source, **parameters: ob
 
 def read_script(text: str, name: str = "<sql>") -> list[Statement]:
     """The statements of a text, which are separated by semicolons. Raises ProgramError."""
-    source, dialect = Source(name, text), Spark()
+    source, dialect = Source(name, text), AnsiSpark()
     try:
         pieces = _pieces(_whole_texts(dialect.tokenize(text), text))
     except SqlglotError:
@@ -59,7 +67,7 @@ def read_script(text: str, name: str = "<sql>") -> list[Statement]:
     return found
 
 
-def _parsed(dialect: Spark, tokens: list[Token], text: str) -> exp.Expr:
+def _parsed(dialect: AnsiSpark, tokens: list[Token], text: str) -> exp.Expr:
     plain = plain_rows(tokens)
     [tree] = dialect.parser().parse(tokens if plain is None else plain[0], text)
     assert tree is not None
