@@ -12,7 +12,7 @@ those are one transaction, which queries in it see from inside:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,17 +165,21 @@ class _Script:
                 return [self._ask(statement, state) for statement in statements]
         with house._held():
             try:
-                with house._trying(self.strict) if self.dry_run else house._changing(strict=self.strict) as change:
+                with self._changing() as change:
                     transaction = _Transaction(self, change)
                     results = transaction.run(statements)
                     commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
             except _Affected:
-                with house._trying() as trial:
+                with house._trying(held=True) as trial:
                     transaction = _Transaction(self, trial, trying=True)
                     results = transaction.run(statements)
-                with house._trying(self.strict) if self.dry_run else house._changing(strict=self.strict) as change:
+                with self._changing() as change:
                     commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
         return [replace(one, commit=commit) if one.answer is None and not one.message else one for one in results]
+
+    def _changing(self) -> AbstractContextManager[Change]:
+        house = self.house
+        return house._trying(self.strict, held=True) if self.dry_run else house._changing(strict=self.strict, held=True)
 
     def _ask(self, statement: Statement, state: State) -> Result:
         if not is_query(statement.tree):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -77,7 +77,7 @@ class Warehouse:
         self.durable = durable
         self._spark = spark
         self._changes = RLock()
-        self._closed = self._changed = self._is_held = False
+        self._closed = self._changed = False
         self._writer: Writer | None = None
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
@@ -415,12 +415,15 @@ class Warehouse:
             idle.append(catalog)
 
     @contextmanager
-    def _changing(self, report: Report = silent, strict: bool = False, fresh: bool = False) -> Iterator[Change]:
-        """The warehouse held for one change; everything or nothing. ``fresh``: with nothing prepared, for other definitions."""
+    def _changing(
+        self, report: Report = silent, strict: bool = False, fresh: bool = False, held: bool = False
+    ) -> Iterator[Change]:
+        """The warehouse held for one change; everything or nothing. ``fresh``: with nothing prepared, for other definitions;
+        ``held``: by the caller."""
         from viewkeeper.change import Change
 
         self._refuse_closed()
-        with self._held():
+        with nullcontext() if held else self._held():
             if fresh:
                 self._close_writer()
             writer = self._open_writer()
@@ -443,25 +446,17 @@ class Warehouse:
                     self._close_writer()
 
     @contextmanager
-    def _trying(self, strict: bool = False, fresh: bool = False) -> Iterator[Change]:
+    def _trying(self, strict: bool = False, fresh: bool = False, held: bool = False) -> Iterator[Change]:
         """The warehouse held for a change of which nothing stays."""
-        with suppress(_DryRun), self._changing(strict=strict, fresh=fresh) as change:
+        with suppress(_DryRun), self._changing(strict=strict, fresh=fresh, held=held) as change:
             yield change
             raise _DryRun
 
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Nobody else changes the warehouse meanwhile."""
-        with self._changes:
-            if self._is_held:
-                yield
-                return
-            with writer_lock(self.path):
-                self._is_held = True
-                try:
-                    yield
-                finally:
-                    self._is_held = False
+        with self._changes, writer_lock(self.path):
+            yield
 
     def _open_writer(self) -> Writer:
         from viewkeeper.writer import Writer
