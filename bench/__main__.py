@@ -26,6 +26,7 @@ SECTIONS = {
     "growth": "bench.growth",
     "dense": "bench.dense",
     "batches": "bench.batches",
+    "tpch": "bench.tpch",
 }
 
 

@@ -258,6 +258,54 @@ known(x, n, t) :- maybe(x, _), n = count : { maybe(x, _) }, t = sum y : { maybe(
 threes(x, n) :- r(x, 3), n = count : { r(x, 3) }.
 .decl pairs(x: number, n: number)
 pairs(x, n) :- r(x, x), n = count : { r(x, _) }.""",
+    "windows": """
+.decl s(p: symbol, x: number?, y: number)
+.decl ranks(p: symbol, x: number?, y: number, r: number, d: number, n: number, s: float, c: float, t: number)
+ranks(p, x, y, r, d, n, s, c, t) :- r = rank : { s(p, x, y) } over (p; x desc), d = dense_rank : { s(p, x, y) } over (p; x desc nulls first), n = row_number : { s(p, x, y) } over (p; x desc), s = percent_rank : { s(p, x, y) } over (p; x), c = cume_dist : { s(p, x, y) } over (p; x nulls last), t = ntile 3 : { s(p, x, y) } over (p; y).
+.decl near(p: symbol, x: number?, y: number, l: number?, m: number?, n: number?, f: number?, e: number?, o: number?)
+near(p, x, y, l, m, n, f, e, o) :- l = lag x : { s(p, x, y) } over (p; x), m = lead x 2 : { s(p, x, y) } over (p; x nulls last), n = nth_value y 2 : { s(p, x, y) } over (p; x), f = first_value y : { s(p, x, y) } over (p; x; range 0 unbounded), e = last_value y : { s(p, x, y) } over (p; x), o = first_value x : { s(p, x, y) } over (p; y; rows -1 1).
+.decl sums(p: symbol, x: number?, y: number, a: number?, b: number?, c: number, d: number?, e: float?, g: number)
+sums(p, x, y, a, b, c, d, e, g) :- a = sum y : { s(p, x, y) } over (p; x), b = max x : { s(p, x, y) } over (p; y; rows -2 -1), c = count x : { s(p, x, y) } over (p), d = min y : { s(p, x, y) } over (p; x desc; range -2 2), e = mean x : { s(p, x, y) } over (p; y; range unbounded 1), g = count : { s(p, x, y) } over (p; y; rows 0 2).
+.decl shown(r: number, y: number)
+shown(r + 1, y) :- r = rank : { s(p, x, y) } over (p; x).
+.decl twice(p: symbol, r: number)
+twice(p, r) :- r = rank : { s(p, x, y) } over (p; x).
+twice(p, y) :- s(p, _, y).""",
+    "the first rows": """
+.decl s(p: number?, x: number?, y: symbol)
+.decl top(p: number?, x: number?, y: symbol, r: number)
+top(p, x, y, r) :- r = row_number : { s(p, x, y) } over (p; x desc; 2).
+.decl best(y: symbol)
+best(y) :- r = row_number : { s(p, x, y) } over (p; x nulls last, y desc; 1).
+.decl first(x: number?, y: symbol)
+first(x, y) :- r = row_number : { s(p, x, y) } over (; y, x desc nulls first; 3).
+.decl ranked(p: number?, r: number, q: number)
+ranked(p, r, q) :- r = row_number : { s(p, x, y) } over (p; x; 2), q = rank : { s(p, x, y) } over (p; x desc).
+.decl tops(p: number?, n: number)
+tops(p, n) :- n = count : { top(p, _, _, _) }.
+.decl over(rank: number)
+over(rank) :- rank = row_number : { top(p, x, y, r) } over (; r).""",
+    "windows of floats and decimals": """
+.decl m(g: number, x: float?, d: decimal(18,2)?, i: number)
+.decl t(g: number, x: float?, d: decimal(18,2)?, i: number, a: float?, b: float?, c: decimal(18,2)?, e: float?, f: decimal(18,2)?)
+t(g, x, d, i, a, b, c, e, f) :- a = sum x : { m(g, x, d, i) } over (g; i; rows -2 0), b = mean x : { m(g, x, d, i) } over (g; i), c = sum d : { m(g, x, d, i) } over (g; x; rows unbounded 0), e = mean d : { m(g, x, d, i) } over (g), f = max d : { m(g, x, d, i) } over (g; d; range -1 1).
+.decl all(x: float?, i: number, a: float?, n: number)
+all(x, i, a, n) :- a = sum x : { m(g, x, d, i) } over (), n = count : { m(g, x, d, i) } over (; i; range -1 0).
+.decl before(g: number, i: number, a: float?, b: float?, c: float?)
+before(g, i, a, b, c) :- a = sum x : { m(g, x, d, i) } over (g; i; rows -2 -1), b = mean x : { m(g, x, d, i) } over (g; i; range 1 unbounded), c = first_value x : { m(g, x, d, i) } over (g; i; range -2 -1).""",
+    "windows over views": """
+.decl edge(x: number, y: number)
+.decl reach(x: number, y: number)
+reach(x, y) :- edge(x, y).
+reach(x, z) :- reach(x, y), edge(y, z).
+.decl size(x: number, n: number)
+size(x, n) :- n = count : { reach(x, _) }.
+.decl largest(x: number, n: number, r: number)
+largest(x, n, r) :- r = row_number : { size(x, n) } over (; n desc; 3).
+.decl next(x: number, y: number, z: number?)
+next(x, y, z) :- z = lead y : { reach(x, y) } over (x; y).
+.decl far(x: number)
+far(x) :- largest(x, _, 1), !next(x, x, _).""",
     "several aggregates of the same rows": """
 .decl pay(who: symbol, x: number?, f: float?, d: decimal(18,2))
 .decl who(w: symbol)

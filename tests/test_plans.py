@@ -48,7 +48,22 @@ SCANS: dict[str, tuple[str, ...]] = {
     "expressions_in_atoms": ("chain$gain ← next", "grows$gain ← word", "self$gain ← word"),
     "negation_terms": ("h$gain ← r",),
     "ord_function": ("same$gain ← w",),
+    # A window over everything, which is one partition; the first rows of everything are searched, and just they are stored.
+    "window_frames": ("times$gain ← seen", "times$gain ← times"),
+    "window_heads": (
+        "none_window1$gain ← none_window1",
+        "none_window1$gain ← s",
+        "sums_window1$gain ← prices",
+        "sums_window1$gain ← sums_window1",
+        "twice_window1$gain ← s",
+        "twice_window1$gain ← twice_window1",
+    ),
+    "window_ranks": ("all$gain ← all", "all$gain ← s"),
+    "window_top": ("five_window1$gain ← five_window1",),
 }
+
+
+_FIRST_ROWS = re.compile(r"LIMIT (1\b|\d+\))")
 
 
 class Recorder:
@@ -94,11 +109,12 @@ class Recorder:
             for *_, detail in self.connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters):
                 match = re.match(r"SCAN (\S+)", detail)
                 table = stored.get(match[1]) if match else None
-                # The first row of an index is found without reading the others.
-                if table is not None and table not in single and not (" in order of " in detail and "LIMIT 1" in sql):
+                # The first rows of an index are found without reading the others.
+                if table is not None and table not in single and not (" in order of " in detail and _FIRST_ROWS.search(sql)):
                     written = re.search(r'(?:INTO|UPDATE|FROM) (?:temp|main)\."([^"]*)"', sql)
                     # A query alone is one for a changed row, which finds what a view gains.
-                    yield f"{written[1] if written and not sql.startswith('SELECT') else f'{relation}$gain'} ← {table}"
+                    name = written[1] if written and not sql.startswith("SELECT") else f"{relation}$gain"
+                    yield f"{re.sub(r'[$](fresh|change)$', '$gain', name)} ← {table}"
 
 
 def single_rows(program: Program) -> set[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.generator import VALUES, Generated, generate
+from tests.streams import written_program
 
 import viewkeeper as vk
 from viewkeeper.errors import EvaluationError, ProgramError
@@ -172,6 +174,17 @@ def run_stream(generated: Generated, commits: int, path: Path, spark: Any) -> No
                 assert content(shop) == held
                 continue
             held = check(shop, held, commit)
+
+
+WINDOWS = ("windows", "the first rows", "windows of floats and decimals")
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_on_engines_in_turns(name: str, tmp_path: Path, spark_session: Any) -> None:
+    generated = written_program(name, seed=1)
+    program, choose = parse(generated.text), random.Random(1)
+    facts = {r.name: {a_row(choose, r) for _ in range(12)} for r in program.relations if r.name not in program.derived}
+    run_stream(replace(generated, facts=facts), 2, tmp_path / "shop", spark_session)
 
 
 def streams(seeds: range, commits: int, directory: Path, spark: Any) -> None:

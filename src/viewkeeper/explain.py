@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from viewkeeper.engines.embedded import EmbeddedEngine
-from viewkeeper.engines.keep import Maintainer, strategy
+from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
 from viewkeeper.program.ast import Program
-from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.printing import print_rule
 from viewkeeper.rewrite.maintenance_rules import maintenance_rules
 from viewkeeper.store.catalog import Kept
@@ -20,6 +20,7 @@ _WHY = {
     "counting": "not recursive: each row is kept with the number of its derivations",
     "totals": "an aggregate of sums: each group is kept with its totals",
     "ordered index": "a minimum or maximum: an index finds the next value when the current one goes",
+    "partitions recomputed": "a window: the partitions of rows that change are computed again",
     "maintenance rules": "recursive: before a row goes another derivation is looked for, in the order of ranks",
 }
 
@@ -87,7 +88,7 @@ def _maintenance(plan: Plan, step: Step) -> Iterator[str]:
             yield from (print_rule(rule) for rule in maintenance_rules(plan.core, names).rules)
         case Counted() | Grouped():
             yield from (print_rule(rule) for rules in step.changes.values() for rule in rules)
-        case Extreme():
+        case Extreme() | Windowed():
             yield print_rule(step.rule)
 
 
@@ -102,6 +103,9 @@ def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]
         for step in plan.steps:
             for relation in step.relations:
                 indexes[relation.name] = _indexes(engine.connection, sql_name(relation.name))
+        for keeper in maintainer.keepers:
+            if isinstance(keeper, WindowKeeper) and keeper.is_indexed:
+                indexes[keeper.relation.name].append(keeper.index)
         return maintainer.statements(), indexes
     finally:
         engine.close()

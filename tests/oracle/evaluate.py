@@ -33,6 +33,7 @@ from .syntax import (
     needed_vars,
 )
 from .values import Column, OracleError, Row, Value, columns, store
+from .windows import windows
 
 
 def evaluate(text: str, facts: dict[str, set[Row]]) -> dict[str, set[Row]]:
@@ -73,7 +74,7 @@ class Prepared:
         """All rows that the rule gives from the relations as they are now."""
         self.index.clear()
         result: list[tuple[str, Row]] = []
-        for env, error in self.groups() if self.rule.grouping else self.solve(self.rule.body, {}, None):
+        for env, error in self.found():
             for head in self.rule.heads:
                 try:
                     values = [self.value(arg, env) for arg in head.args]
@@ -83,6 +84,19 @@ class Prepared:
                     raise OracleError(error.kind)
                 result.append((head.relation, store_row(checked(values), self.cols[head.relation])))
         return result
+
+    def found(self) -> Iterable[Found]:
+        equations = [lit for lit in self.rule.body if isinstance(lit, Compare) and isinstance(lit.right, Agg)]
+        if any(isinstance(eq.right, Agg) and eq.right.over for eq in equations):
+            return self.windowed()
+        return self.groups() if self.rule.grouping else self.solve(self.rule.body, {}, None)
+
+    def windowed(self) -> Iterator[Found]:
+        """A rule that is equations with windows: once for each row of their atom."""
+        aggs = {eq.left.name: eq.right for eq in self.rule.body}  # type: ignore[union-attr]
+        [[atom]] = next(iter(aggs.values())).body  # type: ignore[union-attr]
+        for env in windows(aggs, self.relations[atom.relation], self.types.family, self.types.scale):  # type: ignore[arg-type,union-attr]
+            yield {k: Poison(v.kind) if isinstance(v, OracleError) else v for k, v in env.items()}, None
 
     def groups(self) -> Iterator[Found]:
         """A rule that is one equation with an aggregate: once for each value of the head's other variables."""

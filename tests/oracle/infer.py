@@ -123,8 +123,10 @@ class Types:
                     for literal in conj:
                         self.literal(literal)
                 target = None if term.target is None else self.term(term.target)
-                if target is None or term.op == "mean":
-                    self.same(key, "number" if target is None else "float")
+                if term.op in ("mean", "percent_rank", "cume_dist"):
+                    self.same(key, "float")
+                elif target is None or term.op in ("ntile", "count"):
+                    self.same(key, "number")
                 else:
                     self.same(key, target)
             case Var():

@@ -13,6 +13,7 @@ from .syntax import (
     Const,
     Directive,
     Literal,
+    Over,
     Program,
     Term,
     Test,
@@ -24,6 +25,8 @@ from .syntax import (
 COMPARISONS = {"=", "!=", "<", "<=", ">", ">="}
 TESTS = {"match", "contains", "is_null"}
 AGGREGATES = {"count", "sum", "min", "max", "mean"}
+WINDOWS = {"row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead"}
+WINDOWS |= {"first_value", "last_value", "nth_value"}
 CONSTANTS = {"date", "timestamp", "decimal", "bytes"}
 FUNCTIONS = {"min", "max", "cat", "strlen", "substr", "ord", "to_number", "to_unsigned", "to_float", "to_string"}
 FUNCTIONS |= {"to_date", "to_timestamp", "range", "coalesce"}
@@ -235,6 +238,8 @@ class Parser(Tokens):
             return inner
         if self.peek() in AGGREGATES:
             return self.aggregate()
+        if self.peek() in WINDOWS and self.is_window():
+            return self.aggregate()
         name = self.name()
         if name == "_":
             return Var(f"{WILDCARD}{self.fresh()}")
@@ -253,8 +258,11 @@ class Parser(Tokens):
     def aggregate(self) -> Term:
         """`min(x, y)` is a function, `min x : { ... }` and `min (x + y) : { ... }` are aggregates."""
         op, start = self.next(), self.pos
+        number = None
         try:
-            target = None if op == "count" else self.term()
+            target = None if self.peek() == ":" else self.term()
+            if self.kind() == "int":
+                number = int(self.next())
             self.expect(":")
         except ParseError:
             if op not in FUNCTIONS:
@@ -266,4 +274,35 @@ class Parser(Tokens):
             self.expect("}")
         else:
             body = self.literal()
-        return Agg(op, target, tuple(tuple(conj) for conj in body), self.fresh())
+        over = self.over(number) if self.peek() == "over" and self.peek(1) == "(" else None
+        return Agg(op, target, tuple(tuple(conj) for conj in body), self.fresh(), over=over)
+
+    def is_window(self) -> bool:
+        """`rank : {`, `lag x 2 : {`: everything else is a name."""
+        colon = next((i for i in (1, 2, 3) if self.peek(i) in (":", ",", ")", "=")), 0)
+        return self.peek(colon) == ":" and self.peek(colon + 1) == "{"
+
+    def over(self, number: int | None) -> Over:
+        """`over (p, q; x desc nulls first, y; rows -2 unbounded)`."""
+        self.expect("over")
+        self.expect("(")
+        parts: list[list[list[str]]] = [[[]]]
+        while not self.accept(")"):
+            if self.accept(";"):
+                parts.append([[]])
+            elif self.accept(","):
+                parts[-1].append([])
+            else:
+                parts[-1][-1].append(self.next())
+        partition, order, extent = [[words for words in part if words] for part in (*parts, [], [])[:3]]
+        words = extent[0] if extent else []
+        bounds = [None if w == "unbounded" else int(w) for w in " ".join(words[1:]).replace("- ", "-").split()]
+        return Over(
+            tuple(word for [word] in partition),
+            tuple(
+                (name, "desc" in rest, "first" in rest or "desc" not in rest and "last" not in rest) for name, *rest in order
+            ),
+            (words[0], bounds[0], bounds[1]) if len(words) > 1 else None,
+            int(words[0]) if len(words) == 1 else None,
+            number,
+        )

@@ -44,6 +44,8 @@ def rule(clause: Clause, conj: tuple[Literal, ...]) -> Rule:
     head_vars = {v for head in clause.heads for arg in head.args for v in own_vars(arg)}
     body_vars = {v for lit in conj for term in literal_terms(lit) for v in own_vars(term)}
     scope = head_vars | body_vars
+    if any(isinstance(lit, Compare) and isinstance(lit.right, Agg) and lit.right.over for lit in conj):
+        return Rule(clause.heads, conj, ())
     body = conjunction(conj, scope, {})
     extra: list[Literal] = []
     heads = tuple(Atom(h.relation, tuple(rename(a, scope, {}, extra) for a in h.args)) for h in clause.heads)

@@ -32,6 +32,17 @@ class Call:
     args: tuple[Term, ...]
 
 
+@dataclass(frozen=True)
+class Over:
+    """What makes an aggregate a window. `order` has names with whether they descend and whether NULL is first."""
+
+    partition: tuple[str, ...]
+    order: tuple[tuple[str, bool, bool], ...]
+    frame: tuple[str, int | None, int | None] | None
+    limit: int | None
+    number: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Agg:
     """An aggregate. `body` is a disjunction of conjunctions; `outer` are its variables that are bound outside."""
@@ -41,6 +52,7 @@ class Agg:
     body: tuple[tuple[Literal, ...], ...]
     id: int
     outer: frozenset[str] = frozenset()
+    over: Over | None = None
 
 
 @dataclass(frozen=True, eq=False)

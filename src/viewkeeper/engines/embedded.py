@@ -16,9 +16,21 @@ import pyarrow as pa
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
-from viewkeeper.engines.scalar import SCALARS, ExactSum, Failure, evaluation_error, finite, float_sum, numbers_json, strict
-from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
+from viewkeeper.engines.scalar import (
+    SCALARS,
+    ExactSum,
+    Failure,
+    WindowMean,
+    WindowSum,
+    evaluation_error,
+    float_mean,
+    float_sum,
+    numbers_json,
+    pack,
+    strict,
+)
 from viewkeeper.engines.sql import Compiler, Statement
+from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation
@@ -247,9 +259,12 @@ class EmbeddedEngine:
             self.connection.create_function(name, -1, self._failing(function), deterministic=True)
         for arity in (2, 3):
             self.connection.create_function("vk_range", arity, self._failing(numbers_json), deterministic=True)
-        for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", _float_mean)):
+        for name, finish in (("vk_float_sum", float_sum), ("vk_float_mean", float_mean)):
             self.connection.create_aggregate(name, 1, self._collector(finish))
         self.connection.create_aggregate("vk_exact_sum", 2, ExactSum)  # type: ignore[arg-type]
+        self.connection.create_function("vk_pack", 2, pack, deterministic=True)
+        for name, window in (("vk_window_sum", WindowSum), ("vk_window_mean", WindowMean)):
+            self.connection.create_window_function(name, 1, self._window(window))
         self.connection.set_progress_handler(self._look_for_interrupt, _CHECK_EVERY)
 
     def _failing(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,6 +292,18 @@ class EmbeddedEngine:
                 return engine._failing(finish)(self.values) if self.values else None
 
         return Collect
+
+    def _window(self, window: type) -> type:
+        engine = self
+
+        class Window(window):  # type: ignore[misc]
+            def value(self) -> Any:
+                return engine._failing(super().value)()
+
+            def finalize(self) -> Any:
+                return self.value()
+
+        return Window
 
     def _look_for_interrupt(self) -> int:
         # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".
@@ -320,10 +347,6 @@ class EmbeddedEngine:
         if "integer overflow" in str(error):
             return evaluation_error(Failure("OVERFLOW"), relation)
         return error
-
-
-def _float_mean(values: list[float]) -> float:
-    return finite(float_sum(values) / len(values))
 
 
 def column_definition(column: Column) -> str:

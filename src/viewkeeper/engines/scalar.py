@@ -171,6 +171,10 @@ def float_sum(values: Sequence[float]) -> float:
         raise Failure("OVERFLOW") from None
 
 
+def float_mean(values: Sequence[float]) -> float:
+    return finite(float_sum(values) / len(values))
+
+
 def mean(total: int, divisor: int) -> float:
     """The correctly rounded quotient of two integers."""
     return finite(total / divisor)
@@ -277,6 +281,79 @@ def exact_value(total: str, divisor: int) -> float | None:
         raise Failure("OVERFLOW") from None
 
 
+# ---- windows
+
+
+class WindowSum:
+    """The correctly rounded sum of floats, which come and go; None of nothing.
+
+    Python's sqlite3 crashes where a value is asked for before the first row came: only for frames that hold the row itself.
+    """
+
+    def __init__(self) -> None:
+        self._sum, self._rows = ExactSum(), 0
+
+    def step(self, value: float | None, /) -> None:
+        self._sum.step(value, 1)
+        self._rows += value is not None
+
+    def inverse(self, value: float | None, /) -> None:
+        self._sum.step(value, -1)
+        self._rows -= value is not None
+
+    def value(self) -> float | None:
+        return exact_value(self._sum.finalize(), 1 if self._rows else 0)
+
+
+class WindowMean(WindowSum):
+    def value(self) -> float | None:
+        return exact_value(self._sum.finalize(), self._rows)
+
+
+def pack(number: int, value: Any) -> str:
+    """A value as a text that is ordered by a number: the least of some such texts is that of the lowest number."""
+    match value:
+        case None:
+            kind, text = "n", ""
+        case float():
+            kind, text = "f", value.hex()
+        case str():
+            kind, text = "t", value.encode().hex()
+        case bytes():
+            kind, text = "b", value.hex()
+        case _:
+            kind, text = "i", str(value)
+    return f"{number:020}{kind}{text}"
+
+
+def unpack(packed: str) -> Any:
+    """
+    >>> [unpack(pack(7, value)) for value in (None, 0.1, "a,b", b"x", -1)]
+    [None, 0.1, 'a,b', b'x', -1]
+    """
+    kind, text = packed[20], packed[21:]
+    match kind:
+        case "f":
+            return float.fromhex(text)
+        case "t":
+            return bytes.fromhex(text).decode()
+        case "b":
+            return bytes.fromhex(text)
+        case "i":
+            return int(text)
+    return None
+
+
+def unpack_nth(packed: str, place: int) -> Any:
+    """Of several, with commas between them, the one with the lowest number (1), the second lowest (2) …"""
+    texts = sorted(packed.split(","))
+    return unpack(texts[place - 1]) if place <= len(texts) else None
+
+
+def packed_floats(packed: str) -> list[float]:
+    return [unpack(text) for text in packed.split(",")]
+
+
 # Name in SQL → function and number of arguments (-1: any), for the embedded engine.
 SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_divide": (divide, 2),
@@ -315,5 +392,9 @@ SCALARS: dict[str, tuple[Callable[..., Any], int]] = {
     "vk_mean_parts": (lambda high, low, divisor: mean((high << 32) + low, divisor), 3),
     "vk_exact_add": (exact_add, 2),
     "vk_exact_value": (exact_value, 2),
+    "vk_unpack": (unpack, 1),
+    "vk_unpack_nth": (unpack_nth, 2),
+    "vk_packed_sum": (lambda packed: float_sum(packed_floats(packed)), 1),
+    "vk_packed_mean": (lambda packed: float_mean(packed_floats(packed)), 1),
     "vk_fail": (fail, 1),
 }

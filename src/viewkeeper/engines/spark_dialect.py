@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewkeeper.engines.names import sql_name
-from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.engines.spark_sql_functions import spark_call
+from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import MAX_PRECISION, Kind, Type
 
@@ -155,6 +155,28 @@ class SparkDialect(Dialect):
             case "mean":
                 return f"vk_mean(CAST({total} AS STRING), count({sql}) * {10**target.type.scale})"
         return f"{operation}({sql})"
+
+    def window(self, operation: str, target: str, type_: Type | None, over: str, own: bool) -> str:
+        if type_ is None:
+            return f"count(1) OVER ({over})"
+        sql, kind = target, type_.kind
+        total = f"sum(CAST({sql} AS DECIMAL(20, 0))) OVER ({over})"
+        match operation:
+            case "sum" | "mean" if kind is Kind.FLOAT:
+                return f"vk_float_{operation}(collect_list({sql}) OVER ({over}))"
+            case "sum" if kind is Kind.DECIMAL:
+                return _within(f"CAST({total} AS BIGINT)", -(10**MAX_PRECISION) + 1, 10**MAX_PRECISION - 1)
+            case "sum":
+                return f"CAST({total} AS BIGINT)"
+            case "mean":
+                return f"vk_mean(CAST({total} AS STRING), count({sql}) OVER ({over}) * {10**type_.scale})"
+        return f"{operation}({sql}) OVER ({over})"
+
+    def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:
+        if operation == "nth_value":
+            rows = f"array_sort(collect_list(named_struct('n', {row}, 'x', {target})) OVER ({over}))"
+            return f"get({rows}, {number - 1}).x"
+        return f"{'min_by' if operation == 'first_value' else 'max_by'}({target}, {row}) OVER ({over})"
 
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         start, stop = arguments[:2]

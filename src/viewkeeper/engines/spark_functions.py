@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.engines import scalar
+from viewkeeper.engines.scalar import Failure, evaluation_error, float_sum, strict
 from viewkeeper.engines.sql_scalars import SQL_SCALARS
-from viewkeeper.engines.scalar import Failure, evaluation_error, finite, float_sum, strict
 from viewkeeper.errors import EngineError, problem
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_to_timestamp": (scalar.to_timestamp, "bigint"),
     "vk_match": (scalar.matches, "boolean"),
     "vk_float_sum": (lambda values: float_sum(values) if values else None, "double"),
-    "vk_float_mean": (lambda values: finite(float_sum(values) / len(values)) if values else None, "double"),
+    "vk_float_mean": (lambda values: scalar.float_mean(values) if values else None, "double"),
     "vk_exact_total": (scalar.exact_total, "string"),
     "vk_mean": (lambda total, divisor: scalar.mean(int(total), divisor), "double"),
     **SQL_SCALARS,

@@ -18,6 +18,7 @@ from enum import Enum, IntEnum
 
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access, accesses, join_order
+from viewkeeper.engines.windows import Windows, limited
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
@@ -42,6 +43,7 @@ from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
 from viewkeeper.program.typing import Inferred, Typer
 from viewkeeper.program.values import Stored, store
+from viewkeeper.program.windows import windowing_of
 
 CHAINED = frozenset({"+", "-", "*", "neg", "rescale"})
 LONGEST_CHAIN = 8  # An engine that goes on in doubles must not reach infinity before the check.
@@ -119,6 +121,14 @@ class Dialect(ABC):
     def aggregate(self, operation: str, target: Expression | None, result: Type) -> str: ...
 
     @abstractmethod
+    def window(self, operation: str, target: str, type_: Type | None, over: str, own: bool) -> str:
+        """The value of count, sum, min, max or mean in a window; NULL of nothing, but for count. ``own``: the row itself is in it."""
+
+    @abstractmethod
+    def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:
+        """The first, last or so many-th value in a window by the numbers of its rows, whatever order the window has."""
+
+    @abstractmethod
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         """A FROM item that yields the numbers of a range, and the name of its value."""
 
@@ -138,6 +148,8 @@ class Compiler:
         self, rule: Rule, delta: int | None = None, sizes: Mapping[str, int] | None = None, first: int | None = None
     ) -> Statement:
         """The rule, with the literal at position ``delta`` reading only the newest rows. The join starts there, or at ``first``."""
+        if windowing_of(rule) is not None:
+            return self.windows(rule)
         typer = Typer(dict(self.relations), self.hierarchy)
         _, types = typer.rule(rule)
         grouped = grouping_of(rule)
@@ -151,6 +163,24 @@ class Compiler:
         else:
             sql = self._grouping(rule.head, grouped, compilation)
         return Statement(sql, compilation.parameters, tuple(compilation.accesses), compilation.aliases)
+
+    def windows(self, rule: Rule, where: str = "", single: bool = False, beside: str = "") -> Statement:
+        """A rule with windows; ``where``: a condition for the rows t0 that it reads, all of one partition if ``single``.
+
+        ``beside``: another FROM item, which the condition compares them with.
+        """
+        windowing = windowing_of(rule)
+        assert windowing is not None
+        typer = Typer(dict(self.relations), self.hierarchy)
+        _, types = typer.rule(rule)
+        body = _Body(self, typer, (windowing.source,), rule.head.arguments, types, {}, None, None)
+        windows = Windows(self.dialect, self.relations[windowing.source.relation], windowing, types)
+        inner = windows.select(f"{beside} CROSS JOIN {body.sources[0]}" if beside else body.sources[0], where, single)
+        body.bindings = {name: Expression(f"g.g{i}", types[name], nullable=True) for i, name in enumerate(windowing.columns)}
+        body.bindings |= {name: Expression(f"g.v{i}", types[name], nullable=True) for i, name in enumerate(windowing.results)}
+        heads = [body.root(body.term(a)) for a in rule.head.arguments]
+        sql = f"SELECT {_named(heads)} FROM ({inner}) AS g WHERE {limited(windowing)}"
+        return Statement(sql, body.parameters, (), body.aliases)
 
     def _grouping(self, head: Atom, grouping: Grouping, body: _Body) -> str:
         # SELECT head FROM (SELECT groups, aggregates FROM body GROUP BY groups) WHERE there are results

@@ -164,6 +164,31 @@ class SqliteDialect(Dialect):
                 return f"vk_mean_parts({high}, {low}, count({sql}) * {10**target.type.scale})"
         return f"{operation}({sql})"
 
+    def window(self, operation: str, target: str, type_: Type | None, over: str, own: bool) -> str:
+        if type_ is None:
+            return f"count(*) OVER ({over})"
+        sql, kind = target, type_.kind
+        high, low = f"sum({sql} >> 32) OVER ({over})", f"sum({sql} & 4294967295) OVER ({over})"
+        match operation:
+            case "sum" | "mean" if kind is Kind.FLOAT and own:
+                return f"vk_window_{operation}({sql}) OVER ({over})"
+            case "sum" | "mean" if kind is Kind.FLOAT:
+                packed = f"CASE WHEN {sql} IS NOT NULL THEN vk_pack(0, {sql}) END"
+                return f"vk_packed_{operation}(group_concat({packed}) OVER ({over}))"
+            case "sum" if kind is Kind.DECIMAL:
+                return f"vk_fit_digits(vk_sum_parts({high}, {low}), {MAX_PRECISION})"
+            case "sum":
+                return f"vk_sum_parts({high}, {low})"
+            case "mean":
+                return f"vk_mean_parts({high}, {low}, count({sql}) OVER ({over}) * {10**type_.scale})"
+        return f"{operation}({sql}) OVER ({over})"
+
+    def chosen(self, operation: str, target: str, row: str, number: int, over: str) -> str:
+        packed = f"vk_pack({row}, {target})"
+        if operation == "nth_value":
+            return f"vk_unpack_nth(group_concat({packed}) OVER ({over}), {number})"
+        return f"vk_unpack({'min' if operation == 'first_value' else 'max'}({packed}) OVER ({over}))"
+
     def range(self, arguments: Sequence[str], alias: str) -> tuple[str, str]:
         return f"json_each(vk_range({', '.join(arguments)})) AS {alias}", f"{alias}.value"
 

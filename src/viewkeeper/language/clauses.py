@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lark import Tree
 
 from viewkeeper.errors import Span, counted
+from viewkeeper.language import windows
 from viewkeeper.language.complaints import Complaints, Refused
 from viewkeeper.language.constants import CONSTANT_CALLS, constant_call, float_number, unquote, whole_number
 from viewkeeper.language.declarations import FUNCTION_NAMES
@@ -139,6 +140,8 @@ class Clauses:
                 return Call(str(name), (self._term(first), *self._arguments(rest)), span)
             case "aggregate":
                 return self._aggregate(node)
+            case "window":
+                return self._window(node)
             case "parentheses":
                 return self._parentheses(node)
             case "prefix":
@@ -176,16 +179,23 @@ class Clauses:
         return Call(name, arguments, span)
 
     def _aggregate(self, node: Node) -> Term:
-        operation, target, body = node.children
+        operation, target, body, over = node.children
         name, body = str(operation), tree(body)
-        if (target is None) != (name == "count"):
+        if (target is None) != (name == "count") and not (over is not None and name == "count"):
             code = "COUNT_TARGET" if name == "count" else "AGGREGATE_TARGET"
             raise self.complaints.wrong(code, span_of(operation if target is None else target), operation=name)
         if body.data == "aggregate_atom":
             literals = self._literal(Tree("call", body.children, body.meta))
         else:
             literals = self.body(tree(body.children[0]))
-        return Aggregate(name, None if target is None else self._term(target), literals, span_of(node))
+        made = None if over is None else windows.over(tree(over), None, self.complaints)
+        return Aggregate(name, None if target is None else self._term(target), literals, made, span_of(node))
+
+    def _window(self, node: Node) -> Term:
+        operation, target, number, body, over = node.children
+        literals = self.body(tree(tree(body).children[0]))
+        made = windows.over(tree(over), None if number is None else token(number), self.complaints)
+        return Aggregate(str(operation), None if target is None else self._term(target), literals, made, span_of(node))
 
     def _parentheses(self, node: Node) -> Term:
         alternatives = tree(node.children[0]).children

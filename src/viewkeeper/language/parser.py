@@ -169,7 +169,7 @@ def _weight(node: Node) -> int:
     match node.data:
         case "parentheses" | "call" | "aggregate_call" | "prefix" | "power" | "negation":
             return 1
-        case "aggregate":
+        case "aggregate" | "window":
             return _AGGREGATE_WEIGHT
         case "term" | "xor" | "conj" | "bits_or" | "bits_xor" | "bits_and" | "shift" | "sum" | "product":
             return len(node.children) // 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from lark import Lark, Token
 
 from viewkeeper.errors import Problem, Span, problem, shortened
+from viewkeeper.program.windows import WINDOWS
 
 UNREADABLE = frozenset({"UNCLOSED_TEXT", "UNCLOSED_COMMENT", "MALFORMED_NUMBER", "OTHER_COMMENT", "OTHER_SIGN", "STRAY"})
 
@@ -54,7 +55,25 @@ def tokenise(text: str) -> list[Token]:
         if found and found[-1].type == "DOT" and _makes_directive(found, token):
             token = _joined(found.pop(), token)
         found.append(token)
-    return found
+    return _with_windows(found)
+
+
+def _with_windows(tokens: list[Token]) -> list[Token]:
+    """``rank`` and its like are windows in front of ``: {``, with a value between or not, and ``over`` is no name behind braces."""
+    types = [token.type for token in tokens] + [""] * 4
+    position = 0
+    while position < len(tokens):
+        token, start = tokens[position], position
+        if types[position] == "IDENT" and token == "over" and types[position - 1] == "RBRACE" and types[position + 1] == "LPAR":
+            tokens[position] = Token.new_borrow_pos("OVER", token, token)
+        elif types[position] == "IDENT" and token in WINDOWS:
+            behind = position + 1 + (types[position + 1] in ("IDENT", "QUALIFIER"))
+            behind += types[behind] == "NUMBER"
+            if types[behind : behind + 2] == ["COLON", "LBRACE"]:
+                tokens[position] = Token.new_borrow_pos("WINDOW", token, token)
+                position = behind
+        position = max(position, start) + 1
+    return tokens
 
 
 def _makes_directive(found: list[Token], word: Token) -> bool:

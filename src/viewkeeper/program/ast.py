@@ -69,12 +69,46 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """``x desc nulls first``."""
+
+    variable: Variable
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """``rows -2 0``, ``range unbounded 0``: from ``low`` to ``high``, counted from the row itself; None is unbounded."""
+
+    unit: str
+    low: int | None
+    high: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """``over (p; x desc; 10)``: what makes an aggregate a window, computed for each row of its body's atom.
+
+    ``limit``: only the first rows of each partition. ``number``: how many rows lag and lead go, and which value nth_value takes.
+    """
+
+    partition: tuple[Variable, ...] = ()
+    order: tuple[Order, ...] = ()
+    frame: Frame | None = None
+    limit: int | None = None
+    number: int | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``sum y : { body }``; count has no target."""
+    """``sum y : { body }``; count has no target. With ``over`` it is a window (``program.windows``)."""
 
     operation: str
     target: Term | None
     body: tuple[Literal, ...]
+    over: Over | None = None
     span: Span | None = _span()
 
 

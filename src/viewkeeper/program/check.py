@@ -30,6 +30,7 @@ from viewkeeper.program.safety import bound_variables, check_rule, inner_variabl
 from viewkeeper.program.strata import check_strata, components, dependencies, reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.program.windows import measure_problems
 
 IO_PARAMETERS = ("IO", "filename", "delimiter", "headers", "rfc4180")
 
@@ -56,7 +57,7 @@ def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Prob
                 problems += check_rule(alternative, variables)
             if known:
                 typed, types = typer.rule(alternative)
-                problems += _nulls(typed, types, relations)
+                problems += [*_nulls(typed, types, relations), *measure_problems(typed, types)]
     problems += typer.problems
     problems += check_strata(program)
     problems += _keys_of_views(program, doubtful)

@@ -45,7 +45,7 @@ def grouping_of(rule: Rule) -> Grouping | None:
     aggregates: list[Aggregate] = []
     for literal in rule.body:
         match literal:
-            case Comparison(operator="=", left=Variable() as left, right=Aggregate() as right):
+            case Comparison(operator="=", left=Variable() as left, right=Aggregate(over=None) as right):
                 results.append(left.name)
                 aggregates.append(right)
             case _:

@@ -104,6 +104,24 @@ class Extreme:
 
 
 @dataclass(frozen=True)
+class Windowed:
+    """``p(g, x, v) :- v = rank : { r(g, x) } over (g; x)``: partitions of r that change are computed again.
+
+    ``partition``: the positions of their columns in r; ``places``: those in p.
+    """
+
+    relation: Relation
+    rule: Rule
+    source: str
+    partition: tuple[int, ...]
+    places: tuple[int, ...]
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return (self.relation,)
+
+
+@dataclass(frozen=True)
 class Recursive:
     """Views that depend on themselves or on each other: each row is kept with its rank.
 
@@ -133,7 +151,7 @@ class Recomputed:
     why: str
 
 
-Step: TypeAlias = Base | Counted | Grouped | Extreme | Recursive | Recomputed
+Step: TypeAlias = Base | Counted | Grouped | Extreme | Windowed | Recursive | Recomputed
 
 
 @dataclass(frozen=True)

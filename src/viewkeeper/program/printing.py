@@ -15,6 +15,8 @@ from viewkeeper.program.ast import (
     Either,
     Literal,
     Negation,
+    Order,
+    Over,
     Program,
     Relation,
     Rule,
@@ -124,7 +126,32 @@ def _bare(term: Term) -> tuple[str, int]:
             return f"{term.function}({', '.join(map(print_term, term.arguments))})", _ATOM_LEVEL
         case Aggregate():
             target = f" {print_term(term.target)}" if term.target is not None else ""
-            return f"{term.operation}{target} : {{ {print_body(term.body)} }}", _ATOM_LEVEL
+            number = f" {term.over.number}" if term.over is not None and term.over.number is not None else ""
+            over = f" over ({print_over(term.over)})" if term.over is not None else ""
+            return f"{term.operation}{target}{number} : {{ {print_body(term.body)} }}{over}", _ATOM_LEVEL
+
+
+def print_over(over: Over) -> str:
+    """``p; x desc nulls first; rows -2 0``: without what is empty at the end."""
+    parts = [", ".join(v.name for v in over.partition), ", ".join(map(_order, over.order)), ""]
+    if over.limit is not None:
+        parts[2] = str(over.limit)
+    elif over.frame is not None:
+        parts[2] = f"{over.frame.unit} {_bound(over.frame.low)} {_bound(over.frame.high)}"
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return "; ".join(parts)
+
+
+def _order(key: Order) -> str:
+    direction = " desc" if key.descending else ""
+    # Where NULL comes if nothing is said, as in SQLite and Spark.
+    nulls = "" if key.nulls_first != key.descending else f" nulls {'first' if key.nulls_first else 'last'}"
+    return f"{key.variable.name}{direction}{nulls}"
+
+
+def _bound(bound: int | None) -> str:
+    return "unbounded" if bound is None else str(bound)
 
 
 def print_constant(constant: Constant) -> str:

@@ -29,6 +29,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.strata import reach
+from viewkeeper.program.windows import has_windows, window_problems, windowing_of
 
 
 def scope_variables(literals: Iterable[Literal]) -> set[str]:
@@ -78,6 +79,14 @@ def bound_variables(body: Iterable[Literal], given: set[str], visible: set[str])
 def check_rule(rule: Rule, variables: AbstractSet[str] = frozenset()) -> list[Problem]:
     """What keeps a disjunction-free rule from being evaluated; ``variables`` are those of the body it is an alternative of."""
     elsewhere = variables - set(all_variables(rule.body))
+    if has_windows(rule):
+        windowing = windowing_of(rule)
+        bound = (
+            ()
+            if windowing is None
+            else _check_body((windowing.source,), (rule.head,), {*windowing.results}, set(), None, elsewhere)
+        )
+        return [*window_problems(rule), *bound]
     grouped = grouping_of(rule)
     if grouped is None:
         return _check_body(rule.body, (rule.head,), set(), set(), None, elsewhere)

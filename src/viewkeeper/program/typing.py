@@ -41,6 +41,7 @@ from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_literal, print_term
 from viewkeeper.program.types import BOOL, FLOAT, MAX_PRECISION, NUMBER, SYMBOL, Kind, Type, decimal_type
 from viewkeeper.program.values import INT_MAX, INT_MIN, BadValue, type_of_value
+from viewkeeper.program.windows import is_nullable, window_type, windowing_of
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,11 @@ class Typer:
         self._memory = _Memory()
         self._conflicting = set()
         environment: Environment = {}
-        grouped = grouping_of(rule)
+        grouped, windowing = grouping_of(rule), windowing_of(rule)
         if grouped is not None:
             self._silent()._infer_body(grouped.body, environment, None)
+        if windowing is not None:
+            self._silent()._infer_body((windowing.source,), environment, None)
         self._infer_body(rule.body, environment, rule.head)
         body = tuple(self._literal(literal, environment) for literal in rule.body)
         head = self._atom(rule.head, environment, in_head=True)
@@ -227,9 +230,9 @@ class Typer:
     def _aggregate_type(self, aggregate: Aggregate, environment: Environment) -> Type | None:
         inner = self._inner(aggregate, environment)
         if aggregate.target is None:
-            return aggregate_type(aggregate.operation, None)
+            return _aggregated(aggregate, None)
         target = self._infer(aggregate.target, inner) or _default(aggregate.target)
-        return aggregate_type(aggregate.operation, target.type) if target else None
+        return _aggregated(aggregate, target.type) if target else None
 
     def _inner(self, aggregate: Aggregate, environment: Environment) -> Environment:
         """The environment inside an aggregate; variables shared with the outside keep their types."""
@@ -392,9 +395,9 @@ class Typer:
         self._infer_body(term.body, inner, None)
         body = tuple(self._literal(literal, inner) for literal in term.body)
         if term.target is None:
-            return replace(term, body=body), aggregate_type(term.operation, None)
+            return replace(term, body=body), _aggregated(term, None)
         target, found = self._term(term.target, inner, expected)
-        result = aggregate_type(term.operation, found) if found else None
+        result = _aggregated(term, found) if found else None
         if found is not None and result is None:
             accepts = "any type but bool" if term.operation in ("min", "max") else "number, unsigned, float or decimal"
             self._report_function(term.operation, accepts, [found], term.target.span, term.target)
@@ -543,6 +546,10 @@ def _wanted(call: Call, function: Function, known: Sequence[Inferred | None], ex
     return [model if position in alike else place or NUMBER for position, place in enumerate(places)]
 
 
+def _aggregated(aggregate: Aggregate, target: Type | None) -> Type | None:
+    return (aggregate_type if aggregate.over is None else window_type)(aggregate.operation, target)
+
+
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
     constants = [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
     return FUNCTIONS[call.function].typing(types, constants)
@@ -553,6 +560,11 @@ def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
 
 def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, Relation]) -> dict[str, Type]:
     """A variable may be NULL only if a column binds it that may be, and nothing else in the body needs its value."""
+    windowing = windowing_of(rule)
+    if windowing is not None:
+        found = _with_nullability(Rule(Atom("", ()), (windowing.source,)), types, relations)
+        values = zip(windowing.results, windowing.windows, strict=True)
+        return found | {name: found[name].optional(is_nullable(w.operation)) for name, w in values if name in found}
     sources: dict[str, list[bool]] = {name: [] for name in types}
 
     def occurs(name: str, nullable: bool) -> None:

@@ -59,6 +59,7 @@ from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
 from viewkeeper.program.types import NUMBER, Kind, Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.program.windows import windowing_of
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute_in
 
@@ -84,6 +85,8 @@ class _Extraction:
         grouped = grouping_of(rule)
         if grouped is not None:
             return [self._grouping(rule, grouped)]
+        if windowing_of(rule) is not None:
+            return [rule]
         rule = _out_of_atoms(rule)
         aggregates = self._next_aggregates(rule)
         if not aggregates:

@@ -46,11 +46,13 @@ from viewkeeper.program.plan import (
     Recursive,
     Rules,
     Step,
+    Windowed,
     beside,
 )
 from viewkeeper.program.strata import dependencies, stratify
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.rewrite.isolate_aggregates import single_source
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 
@@ -84,6 +86,9 @@ def maintain(core: Program) -> Plan:
 
 
 def _flat(relation: Relation, rules: Sequence[Rule], typer: Typer, together: Together) -> Step:
+    windowing = windowing_of(rules[0])
+    if windowing is not None:
+        return _windowed(relation, rules[0], windowing)
     grouping = grouping_of(rules[0])
     if grouping is None:
         gain = beside(relation, "gain").name
@@ -97,6 +102,12 @@ def _flat(relation: Relation, rules: Sequence[Rule], typer: Typer, together: Tog
         groups = tuple(places[name] for name in grouping.groups)
         return Extreme(relation, rule, aggregate.operation, atom.relation, groups, places[aggregate.target.name])
     return _grouped(relation, rule, grouping, typer, together)
+
+
+def _windowed(relation: Relation, rule: Rule, windowing: Windowing) -> Windowed:
+    heads = [a.name for a in rule.head.arguments if isinstance(a, Variable)]
+    partition = tuple(windowing.columns.index(name) for name in windowing.partition)
+    return Windowed(relation, rule, windowing.source.relation, partition, tuple(map(heads.index, windowing.partition)))
 
 
 def _grouped(relation: Relation, rule: Rule, grouping: Grouping, typer: Typer, together: Together) -> Grouped:

@@ -10,6 +10,7 @@ from viewkeeper.rewrite.expand_alternatives import expand_alternatives
 from viewkeeper.rewrite.extract_aggregates import extract_aggregates
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
 from viewkeeper.rewrite.isolate_aggregates import isolate_aggregates
+from viewkeeper.rewrite.isolate_windows import isolate_windows
 from viewkeeper.rewrite.project_negations import project_negations
 from viewkeeper.rewrite.split_deep_terms import split_deep_terms
 from viewkeeper.rewrite.type_terms import type_terms
@@ -20,8 +21,16 @@ Pass = Callable[[Program], Program]
 # - rules have no alternatives, and every constant has its type;
 # - `range` stands only in `x = range(…)`;
 # - aggregates stand only in grouping rules `head :- r = sum y : { conjunction }`, not nested;
+# - windows stand only in rules of relations of their own, which have the columns of the partition;
 # - no term is too deep for an engine.
-NORMALISE: tuple[Pass, ...] = (expand_alternatives, type_terms, hoist_ranges, extract_aggregates, split_deep_terms)
+NORMALISE: tuple[Pass, ...] = (
+    expand_alternatives,
+    type_terms,
+    hoist_ranges,
+    isolate_windows,
+    extract_aggregates,
+    split_deep_terms,
+)
 
 
 # A core program becomes one whose views can be kept from changes:

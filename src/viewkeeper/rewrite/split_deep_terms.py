@@ -42,6 +42,7 @@ from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import BOOL, Kind, Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.program.windows import windowing_of
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards
 
@@ -75,6 +76,8 @@ class _Splitting:
         grouping = grouping_of(rule)
         if grouping is not None:
             return self._grouping(rule, grouping)
+        if windowing_of(rule) is not None:
+            return [rule]
         if not any(isinstance(term, Call) for literal in (rule.head, *rule.body) for term in literal_terms(literal)):
             return [rule]
         weights = _Weights(rule.body, self.typer.rule(rule)[1])

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from viewkeeper.program.ast import Aggregate, Atom, Call, Comparison, Either, Literal, Negation, Term, Test, Variable, Wildcard
+from viewkeeper.program.ast import (
+    Aggregate,
+    Atom,
+    Call,
+    Comparison,
+    Either,
+    Literal,
+    Negation,
+    Over,
+    Term,
+    Test,
+    Variable,
+    Wildcard,
+)
 from viewkeeper.rewrite.fresh import Names
 
 
@@ -46,6 +59,18 @@ def substitute(literals: Iterable[Literal], terms: Mapping[str, Term]) -> tuple[
     return tuple(map(literal, literals))
 
 
+def _renamed(over: Over | None, terms: Mapping[str, Term]) -> Over | None:
+    def variable(v: Variable) -> Variable:
+        term = terms.get(v.name, v)
+        assert isinstance(term, Variable), "windows are over variables"
+        return term
+
+    if over is None:
+        return None
+    order = tuple(replace(key, variable=variable(key.variable)) for key in over.order)
+    return replace(over, partition=tuple(map(variable, over.partition)), order=order)
+
+
 def substitute_in(term: Term, terms: Mapping[str, Term]) -> Term:
     """The term with terms for variables, in aggregates, too."""
     match term:
@@ -55,5 +80,5 @@ def substitute_in(term: Term, terms: Mapping[str, Term]) -> Term:
             return replace(term, arguments=tuple(substitute_in(a, terms) for a in term.arguments))
         case Aggregate():
             target = None if term.target is None else substitute_in(term.target, terms)
-            return replace(term, target=target, body=substitute(term.body, terms))
+            return replace(term, target=target, body=substitute(term.body, terms), over=_renamed(term.over, terms))
     return term

@@ -29,6 +29,7 @@ from viewkeeper.program.ast import (
 from viewkeeper.program.printing import print_body, print_constant, print_rule, print_term
 from viewkeeper.program.safety import inner_variables, scope_variables
 from viewkeeper.program.values import BadValue, store
+from viewkeeper.program.windows import Windowing
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
 from viewkeeper.why.asking import Asker
@@ -71,6 +72,9 @@ class Absences:
             if form.grouped is not None:
                 needs, reason = self._group(form, row, wanted)
                 return Attempt(form.number, print_rule(form.rule), needs, reason)
+            if form.windowing is not None:
+                reason = self._window(form, row, form.windowing)
+                return Attempt(form.number, print_rule(form.rule), print_body(plain(form.body)), reason)
             body = substitute((*form.body, *wanted.conditions), wanted.constants)
             missing = _Missing(self.asker, form, body)
             found = missing.row()
@@ -87,6 +91,15 @@ class Absences:
         if other is None:
             return needs, "nothing fits the braces"
         return needs, f"that gives {self.asker.print_row(Row(row.relation, other[1]))}"
+
+    def _window(self, form: Form, row: Row, windowing: Windowing) -> str:
+        """What the rule gives for a row that has the same columns."""
+        heads = list(zip(form.head.arguments, row.values, strict=True))
+        wanted = {a.name: v for a, v in heads if isinstance(a, Variable) and a.name in windowing.columns}
+        for step, head in self.instances.windows(form, row):
+            if all(step.values[name] == value for name, value in wanted.items()):
+                return f"that gives {self.asker.print_row(Row(row.relation, head))}"
+        return "nothing that fits the braces is within the limit" if windowing.limits else "nothing fits the braces"
 
 
 class _Missing:

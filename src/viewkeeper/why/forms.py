@@ -29,6 +29,7 @@ from viewkeeper.program.safety import is_constant_fact, scope_variables
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored, restore, store
+from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.hoist_ranges import hoist_ranges
 from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
@@ -53,12 +54,15 @@ class Form:
     body: tuple[Literal, ...]
     types: dict[str, Type]
     grouped: Grouping | None
+    windowing: Windowing | None = None
 
     @cached_property
     def variables(self) -> list[str]:
         """The variables that an assignment gives values: of a grouping rule the groups and the results."""
         if self.grouped is not None:
             return [*self.grouped.groups, *self.grouped.results]
+        if self.windowing is not None:
+            return [*self.windowing.columns, *self.windowing.results]
         visible = scope_variables((self.head, *self.body))
         return [name for name in all_variables((*self.body, self.head)) if name in visible]
 
@@ -86,7 +90,7 @@ def _form(number: int, rule: Rule, alternative: Rule, typer: Typer) -> Form:
         names = Names(all_variables((typed.head, *typed.body)))
         typed = replace(typed, body=name_wildcards(typed.body, names))
     types = typer.rule(typed)[1]
-    return Form(number, rule, typed.head, typed.body, types, grouped)
+    return Form(number, rule, typed.head, typed.body, types, grouped, windowing_of(typed))
 
 
 def fact_rows(program: Program, typer: Typer) -> set[Row]:

@@ -59,6 +59,9 @@ class Instances:
         if form.grouped is not None:
             yield from self._groups(form, row, wanted)
             return
+        if form.windowing is not None:
+            yield from ((0, step) for step, head in self.windows(form, row) if head == row.values)
+            return
         try:
             yield from self._quickly(form, row, wanted, latest)
         except EvaluationError:
@@ -159,6 +162,20 @@ class Instances:
                     yield self._step(form, values)
             except EvaluationError:
                 continue
+
+    # ---- rules with windows
+
+    def windows(self, form: Form, row: Row) -> Iterator[tuple[Step, tuple[Stored, ...]]]:
+        """All rows that the rule gives, with what gives them."""
+        assert form.windowing is not None
+        columns = self.asker.relations[row.relation].columns
+        terms = [*map(Variable, form.variables), *form.head.arguments]
+        types = [*(form.types[name] for name in form.variables), *(column.type for column in columns)]
+        width = len(form.variables)
+        for found in self.asker.solutions(terms, types, form.body):
+            values = dict(zip(form.variables, found, strict=False))
+            read = Row(form.windowing.source.relation, tuple(values[name] for name in form.windowing.columns))
+            yield Step(form, values, {0: read}), tuple(found[width : width + len(columns)])
 
     # ---- rules that group
 

@@ -24,6 +24,7 @@ from viewkeeper.program.ast import (
 from viewkeeper.program.printing import print_body, print_constant, print_literal, print_rule, print_term
 from viewkeeper.program.safety import inner_variables, scope_variables
 from viewkeeper.program.values import restore
+from viewkeeper.program.windows import Windowing
 from viewkeeper.rewrite.fresh import Names
 from viewkeeper.rewrite.terms import map_terms, name_wildcards, substitute
 from viewkeeper.why.asking import Asker
@@ -91,6 +92,8 @@ class Trees:
     def _premises(self, step: Step) -> list[_Node | Derivation]:
         found: list[_Node | Derivation] = []
         constants = step.form.constants(step.values)
+        if step.form.windowing is not None:
+            return [_Node(step.rows[0], False, []), *self._windows(step.form.windowing, constants)]
         if step.form.grouped is not None:
             return [self._group(aggregate, constants) for aggregate in step.form.grouped.aggregates]
         for position, literal in enumerate(step.form.body):
@@ -143,6 +146,22 @@ class Trees:
         parts = tuple(Derivation("part", text) for text in sorted(islice(self._parts(aggregate), MOST_PARTS)))
         text = f"{print_term(shown.arguments[0])} = {print_constant(value)}"
         return Derivation("aggregate", text, premises=parts, count=count)
+
+    def _windows(self, windowing: Windowing, constants: Mapping[str, Constant]) -> Iterator[Derivation]:
+        """The windows of a row: their values, how many rows its partition has, and some of these."""
+        known = {name: constants[name] for name in windowing.partition}
+        body = (
+            *substitute([windowing.source], {name: c for name, c in known.items() if c.value is not None}),
+            *(Test("is_null", (Variable(name),)) for name, c in known.items() if c.value is None),
+        )
+        partition = Aggregate("count", None, body)
+        count = self._value(partition).value
+        assert isinstance(count, int)
+        parts = tuple(Derivation("part", text) for text in sorted(islice(self._parts(partition), MOST_PARTS)))
+        for name, window in zip(windowing.results, windowing.windows, strict=True):
+            text = f"{print_term(window)} = {print_constant(constants[name])}"
+            yield Derivation("aggregate", text, premises=parts, count=count)
+            parts = ()  # they are the same for the others
 
     def _value(self, aggregate: Aggregate) -> Constant:
         value = value_of(aggregate, self.asker)

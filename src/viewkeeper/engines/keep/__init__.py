@@ -5,3 +5,4 @@ from viewkeeper.engines.keep.maintainer import Itself as Itself
 from viewkeeper.engines.keep.maintainer import Maintainer as Maintainer
 from viewkeeper.engines.keep.maintainer import Worker as Worker
 from viewkeeper.engines.keep.maintainer import strategy as strategy
+from viewkeeper.engines.keep.windows import WindowKeeper as WindowKeeper

@@ -13,7 +13,8 @@ from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.plan import Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step
+from viewkeeper.engines.keep.windows import WindowKeeper
+from viewkeeper.program.plan import Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.strata import reach
 
 Settled = Callable[[Step, float, str, int], None]
@@ -60,6 +61,7 @@ _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
     Counted: CountingKeeper,
     Grouped: TotalKeeper,
     Extreme: ExtremeKeeper,
+    Windowed: WindowKeeper,
     Recursive: RecursionKeeper,
     Recomputed: RenewingKeeper,
 }
@@ -260,6 +262,8 @@ def strategy(step: Step) -> str:
             return "totals"
         case Extreme():
             return "ordered index"
+        case Windowed():
+            return "partitions recomputed"
         case Recursive():
             return "maintenance rules"
         case Recomputed():

@@ -21,6 +21,7 @@ from viewkeeper.engines.keep.grouping import EXACT, ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import Keeper, Signs, TooLarge
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.keep.windows import WindowKeeper
 from viewkeeper.engines.spark import Sized, SparkEngine, changed_frame, column_names, without
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Atom, Column, Literal, Negation, Program, Relation, Rule, relation_read
@@ -164,6 +165,8 @@ class SparkWorker:
                 return self._fill_totals(keeper)
             case ExtremeKeeper():
                 self._fill_extreme(keeper)
+            case WindowKeeper():
+                self._fill_windows(keeper)
             case RecursionKeeper() | RenewingKeeper():
                 self._fill_recursion(keeper)
             case _:
@@ -216,6 +219,18 @@ class SparkWorker:
         self._take(relation, (kept, rows))
         self._insert(keeper.stored.table, relation, kept, rows)
 
+    def _fill_windows(self, keeper: WindowKeeper) -> None:
+        frame, rows = self._windows(keeper, self._now(keeper.step.source))
+        self._take(keeper.relation, (frame, rows))
+        self._insert(keeper.stored.table, keeper.relation, frame, rows)
+
+    def _windows(self, keeper: WindowKeeper, source: Sized) -> Sized:
+        """The rows that a rule with windows gives for these rows of what it reads."""
+        self._put(keeper.source, source)
+        derived = self.engine.derived([keeper.step.rule], keeper.relation)
+        assert derived is not None
+        return self.engine.kept(keeper.relation.name, derived.distinct() if keeper.distinct else derived)
+
     def _fill_recursion(self, keeper: RecursionKeeper | RenewingKeeper) -> None:
         members = {relation.name: relation for relation in keeper.relations}
         rules = [rule for rule in self._core.rules if rule.head.relation in members]
@@ -257,7 +272,7 @@ class SparkWorker:
                 self._gain(keeper.step.changes[group], beside(keeper.step.relation, "gain"))
             case TotalKeeper():
                 self._gain(keeper.step.changes[group], keeper.step.gains)
-            case RecursionKeeper() | RenewingKeeper():
+            case RecursionKeeper() | RenewingKeeper() | WindowKeeper():
                 pass
             case _:
                 return False
@@ -278,6 +293,8 @@ class SparkWorker:
             case TotalKeeper():
                 self._add_up(keeper, keeper.step.gains)
                 keeper.settle()
+            case WindowKeeper():
+                self._renew_partitions(keeper)
             case RecursionKeeper():
                 self._maintain(keeper)
             case RenewingKeeper():
@@ -297,6 +314,28 @@ class SparkWorker:
         keeper.gains.use_table()
         named = replace(gains, name=keeper.relations[0].name)  # what fails is told as a failure of the view
         self._insert(keeper.gain, named, net, 0)
+
+    # ---- windows
+
+    def _renew_partitions(self, keeper: WindowKeeper) -> None:
+        """Computes the partitions that have changed again; which ones these are, and what they are to be, is given to the keeper."""
+        source = keeper.step.source
+        if source not in self._signs:
+            return
+        columns = [column_names(keeper.source)[i] for i in keeper.step.partition]
+        rows = self._now(source)
+        keeper.use_tables()
+        if columns:
+            (came, more), (went, less) = self._changes(source)
+            both = [frame.select(*_quoted(columns)) for frame, number in ((came, more), (went, less)) if number]
+            touched = self.engine.kept(source, reduce(lambda a, b: a.unionAll(b), both).distinct())
+            rows = without(rows[0], touched, columns, "left_semi"), rows[1]
+            partitions = replace(keeper.source, columns=keeper.partition, key=())
+            self._insert(keeper.partitions, partitions, *touched)
+            keeper.touched += touched[1]
+        fresh, number = self._windows(keeper, rows)
+        self._insert(keeper.fresh, keeper.relation, fresh, number)
+        keeper.compare()
 
     # ---- recursion
 

@@ -7,26 +7,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
 from viewkeeper.sql.lowering.builder import Builder
-from viewkeeper.sql.lowering.queries import Queries, _with_names
+from viewkeeper.sql.lowering.queries import Queries, with_names
+from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number
 from viewkeeper.sql.reading import Statement
 
-__all__ = ["Order", "Query", "lower_query", "lower_view"]
-
-
-@dataclass(frozen=True)
-class Order:
-    """A column (position) to sort by."""
-
-    position: int
-    descending: bool
-    nulls_first: bool
+__all__ = ["Key", "Query", "lower_query", "lower_view"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class Query:
     program: Program
     relation: Relation
     columns: tuple[str, ...]
-    order: tuple[Order, ...] = ()
+    order: tuple[Key, ...] = ()
     limit: int | None = None
     offset: int = 0
 
@@ -46,7 +38,7 @@ def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequen
     builder = Builder(statement, program, name)
     queries = Queries(builder)
     rows = queries.rows(query)
-    rows.outputs = _with_names(rows.outputs, columns or (), query, queries)
+    rows.outputs = with_names(rows.outputs, columns or (), query, queries)
     names = [output.lower() for output, _ in rows.outputs]
     for output in names:
         if names.count(output) > 1:
@@ -66,11 +58,17 @@ def lower_query(statement: Statement, query: exp.Expr, program: Program) -> Quer
     name = "answer?"
     builder = Builder(statement, program, name)
     queries = Queries(builder)
-    ordered = query.copy()
-    order, limit, offset = (ordered.args.pop(part, None) for part in ("order", "limit", "offset"))
-    del order, limit, offset
-    rows = queries.rows(ordered)
-    shown = tuple(output for output, _ in rows.outputs)
+    if not isinstance(query, (exp.Select, exp.SetOperation)):
+        rows = queries.rows(query)
+        queries.define(rows, name)
+        relation = builder.relations[name]
+        return Query(builder.finish(relation), relation, tuple(output for output, _ in rows.outputs))
+    asked = query.copy()
+    order, limit, offset = (asked.args.pop(part, None) for part in ("order", "limit", "offset"))
+    most, skipped = limit_number(queries, limit, "LIMIT"), limit_number(queries, offset, "OFFSET") or 0
+    hidden, keys = hoist_order(queries, asked, order)
+    rows = queries.rows(asked)
     queries.define(rows, name)
     relation = builder.relations[name]
-    return Query(builder.finish(relation), replace(relation), shown)
+    columns = tuple(output for output, _ in rows.outputs)
+    return Query(builder.finish(relation), relation, columns[: len(columns) - hidden], tuple(keys), most, skipped)

@@ -12,6 +12,7 @@ from viewkeeper.program.ast import (
     Atom,
     Call,
     Comparison,
+    Constant,
     Literal,
     Term,
     Variable,
@@ -192,7 +193,7 @@ class Body:
 
     def is_unique(self, terms: Iterable[Term]) -> bool:
         """Do these terms tell the rows apart, so that none is there twice?"""
-        shown = {term.name for term in terms if isinstance(term, Variable)}
+        shown = {name for term in terms for name in _shown(term)}
         fixed = {
             side.name
             for x in self.literals
@@ -208,6 +209,16 @@ class Body:
         for factor in self.copies:
             product = factor if product is None else Call("*", (product, factor))
         return product
+
+
+def _shown(term: Term) -> set[str]:
+    """The variables whose values can be told from a term's: itself, or those of a decoded value."""
+    match term:
+        case Variable():
+            return {term.name}
+        case Call(function="sql_if", arguments=(Variable() as flag, Constant(value=None), Variable() as value)):
+            return {flag.name, value.name}
+    return set()
 
 
 # ---- correlation

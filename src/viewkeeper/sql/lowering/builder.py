@@ -25,6 +25,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.strata import reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.sql.lowering.values import Lowered
@@ -32,6 +33,42 @@ from viewkeeper.sql.reading import Statement
 from viewkeeper.sql.types import SqlType
 
 BAG = "bag"
+# Words that are no variables when a program is printed.
+_WORDS = frozenset(
+    [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "mean",
+        "lor",
+        "lxor",
+        "land",
+        "bor",
+        "bxor",
+        "band",
+        "bshl",
+        "bshr",
+        "bshru",
+        "bnot",
+        "lnot",
+        "true",
+        "false",
+        "null",
+        "nil",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
+    ]
+)
 COPIES = "copies"
 
 
@@ -74,7 +111,7 @@ class Builder:
         """A variable that no other has the name of."""
         stem = re.sub(r"\W", "_", stem) or "x"
         stem = f"x{stem}" if stem[0].isdigit() or stem == "_" else stem
-        number = self._variables[stem] = self._variables.get(stem, 0) + 1
+        number = self._variables[stem] = self._variables.get(stem, stem in _WORDS) + 1
         return Variable(stem if number == 1 else f"{stem}?{number}")
 
     # ---- relations
@@ -121,6 +158,25 @@ class Builder:
         aggregates = [replace(aggregate, body=tuple(body)) for _, aggregate, _ in results]
         self.rules.append(pruned(Rule(head, equations(names, aggregates))))
         return found
+
+    def rename(self, inner: str, columns: Sequence[tuple[str, SqlType]], name: str | None) -> bool:
+        """Makes an inner relation that nothing reads yet the one with a name, so that its rows are not kept twice."""
+        reading = any(atom.relation == inner for rule in self.rules for atom, _ in reads(rule))
+        found = next((r for r in self.inner if r.name == inner), None)
+        if found is None or reading or BAG in found.qualifiers:
+            return False
+        names = columns_of([(column, old.type) for (column, _), old in zip(columns, found.columns, strict=True)])
+        self.inner.remove(found)
+        renamed = replace(found, name=name or inner, columns=names)
+        if name is None:
+            self.inner.append(renamed)
+        self.relations.pop(inner)
+        self.relations[renamed.name] = renamed
+        self.rules = [
+            replace(rule, head=replace(rule.head, relation=renamed.name)) if rule.head.relation == inner else rule
+            for rule in self.rules
+        ]
+        return True
 
     def type_of(self, term: Term, literals: Sequence[Literal]) -> Type:
         probe = Variable("type of a term")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import re
 from collections.abc import Callable, Sequence
@@ -69,6 +70,8 @@ class Expressions:
 
     def __init__(self, queries: Queries, body: Body, special: Callable[[exp.Expr], Lowered | None] | None = None) -> None:
         self.queries, self.body, self.special = queries, body, special
+        # Is the value needed, so that a row is of no use where it is NULL?
+        self.needed = False
         self.statement = body.builder.statement
 
     # ---- conditions
@@ -123,7 +126,9 @@ class Expressions:
         self.body.certain |= {v.term.name for v in values if hasattr(v.term, "name")}
 
     def _compare(self, node: exp.Expr) -> None:
+        self.needed = True
         left, right = self._alike(node)
+        self.needed = False
         operator, function = _COMPARISONS[type(node)]
         if operator == "=" and self.body.equate(left, right):
             return
@@ -152,6 +157,14 @@ class Expressions:
             found = self.special(node)
             if found is not None:
                 return found
+        if not isinstance(node, _STRICT):
+            needed, self.needed = self.needed, False
+            found = self._value(node)
+            self.needed = needed
+            return found
+        return self._value(node)
+
+    def _value(self, node: exp.Expr) -> Lowered:
         if type(node) in _COMPARISONS:
             return self._comparison(node)
         match node:
@@ -182,7 +195,7 @@ class Expressions:
             case exp.Exists():
                 return self.queries.exists_value(node.this, self.body)
             case exp.Subquery() | exp.Select() | exp.SetOperation():
-                return self.queries.scalar(node, self.body)
+                return self.queries.scalar(node, self.body, self.needed)
             case exp.Case():
                 return self._case(node)
             case exp.If():
@@ -282,13 +295,19 @@ class Expressions:
     def _in_list(self, node: exp.In) -> Lowered:
         if not node.expressions:
             self._unsupported(node, "this use of IN", "Write a list of values or a query in parentheses.")
-        found: Lowered | None = None
+        found = []
         for other in node.expressions:
             left, right = self.alike([self.value(node.this), self.value(other)], node)
-            same = boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable)
-            found = same if found is None else boolean(Call("sql_or", (found.term, same.term)), found.nullable or same.nullable)
-        assert found is not None
-        return found
+            found.append(boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable))
+        while len(found) > 1:  # in pairs, so that a long list does not become a deep term
+            pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
+            found = [
+                boolean(Call("sql_or", tuple(v.term for v in pair)), any(v.nullable for v in pair))
+                if len(pair) == 2
+                else pair[0]
+                for pair in pairs
+            ]
+        return found[0]
 
     def _case(self, node: exp.Case) -> Lowered:
         conditions: list[Lowered] = []
@@ -457,12 +476,16 @@ class Expressions:
             )
         amount, unit = self._amount(interval)
         if unit in _MONTHS:
+            if type(value.constant) is datetime.date:
+                return Lowered(
+                    Constant(self._months_later(value.constant, sign * amount * _MONTHS[unit], node), DATE), DATE_TYPE
+                )
             months = Constant(sign * amount * _MONTHS[unit], NUMBER)
             return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
         microseconds = sign * amount * _MICROSECONDS[unit]
         if value.type.kind is Kind.DATE and unit in ("DAY", "WEEK"):
             days = Constant(microseconds // _MICROSECONDS["DAY"], NUMBER)
-            if isinstance(value.constant, datetime.date):
+            if type(value.constant) is datetime.date:
                 try:
                     shifted = value.constant + datetime.timedelta(microseconds // _MICROSECONDS["DAY"])
                 except OverflowError:
@@ -471,6 +494,12 @@ class Expressions:
             return Lowered(Call("sql_date_add", (value.term, days)), DATE_TYPE, value.nullable)
         value = convert(value, TIMESTAMP_TYPE)
         return Lowered(Call("sql_timestamp_add", (value.term, Constant(microseconds, NUMBER))), TIMESTAMP_TYPE, value.nullable)
+
+    def _months_later(self, day: datetime.date, months: int, node: exp.Expr) -> datetime.date:
+        year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+        if not 1 <= year <= 9999:
+            self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
+        return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
     def _amount(self, interval: exp.Interval) -> tuple[int, str]:
         unit = interval.args.get("unit")
@@ -540,6 +569,8 @@ class Expressions:
         self.statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
 
 
+# What is NULL if a part of it is.
+_STRICT = (exp.Paren, exp.Alias, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Cast, exp.Subquery, exp.Select)
 _TYPES = "Types are BIGINT (and smaller), DOUBLE, DECIMAL(p,s), STRING, BOOLEAN, DATE, TIMESTAMP and BINARY."
 _SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _FROM_TEXT = {

@@ -216,8 +216,10 @@ class Groups:
         included = condition
         if value.nullable:
             included = _and(included, boolean(Call("sql_not", (is_null(value),)), False))
-        number = self._number_of(included)
         certain = included is None and self.filled
+        if kind is exp.Sum and certain:
+            return self._sum(value, included, times)
+        number = self._number_of(included)
         if kind is exp.Sum:
             return self._or_null(self._sum(value, included, times), number, certain)
         if kind is exp.Avg:

@@ -36,7 +36,7 @@ def join(queries: Queries, node: exp.Join, left: Body, select: exp.Select) -> Bo
     if kind in ("SEMI", "ANTI"):
         return _half(queries, left, right, conditions, kind == "ANTI")
     if side:
-        return _outer(queries, side, left, right, conditions, select, using)
+        return _outer(queries, node, left, right, conditions, select, using)
     left.take(right)
     for condition in conditions:
         Expressions(queries, left).condition(condition)
@@ -83,51 +83,68 @@ def _marker(queries: Queries, outer: Body, inner: Body, conditions: list[exp.Exp
 
 
 def _outer(
-    queries: Queries, side: str, left: Body, right: Body, conditions: list[exp.Expr], select: exp.Select, using: list[str]
+    queries: Queries,
+    node: exp.Join,
+    left: Body,
+    right: Body,
+    conditions: list[exp.Expr],
+    select: exp.Select,
+    using: list[str],
 ) -> Body:
-    builder = queries.builder
+    builder, side = queries.builder, node.args["side"].upper()
     if left.free() or right.free():
         queries.refuse(select, "an outer join that uses columns from outside the query", "Write the condition outside.")
     both = left.copy()
     both.take(right.copy())
     for condition in conditions:
         Expressions(queries, both).condition(condition)
-    needed = _needed(select)
+    needed = _needed(select, node)
     kept = [
         (s, c)
         for s, source in enumerate(both.sources)
         for c, (name, _) in enumerate(source.columns)
-        if needed is None or name.lower() in needed or name in using
+        if needed is None or needed & {("", name.lower()), (source.alias.lower(), name.lower())}
     ]
     split = len(left.sources)
     copies = bool(both.copies)
+    # Variables that tell the rows of the relation apart and that no column is: for each the side that has it.
+    columns_of_side = [_variables(left, [(s, c) for s, c in kept if s < split])]
+    columns_of_side.append(_variables(right, [(s - split, c) for s, c in kept if s >= split]))
+    keys = [
+        (number, variable)
+        for number, body in enumerate((left, right))
+        for variable in dict.fromkeys(v for key in body.keys for v in key[0])
+        if variable not in columns_of_side[number]
+    ]
 
-    def head(body: Body, first: int, keys: list[list[Term] | None]) -> list[Term]:
+    def head(body: Body, first: int) -> list[Term]:
         """The columns of the relation out of a body that has the sources from ``first`` on; NULL for those of others."""
         terms: list[Term] = []
         for s, c in kept:
-            type_ = both.sources[s].columns[c][1].type
             there = first <= s < first + len(body.sources)
+            type_ = both.sources[s].columns[c][1].type
             terms.append(body.sources[s - first].columns[c][1].term if there else null_of(type_).term)
-        for number, key in enumerate(keys):
-            terms += key if key is not None else [null_of(t).term for t in key_types[number]]
+        for number, variable in keys:
+            there = body is both or body is (left, right)[number]
+            terms.append(
+                both_names.get(variable, Variable(variable))
+                if body is both
+                else Variable(variable)
+                if there
+                else nulls[variable]
+            )
         return [*terms, body.times() or ONE] if copies else terms
 
-    def key_terms(body: Body) -> list[list[Term] | None]:
-        return [[Variable(v) for v in key[0]] for key in body.keys]
-
-    key_types = [[_type(queries, both, v) for v in key[0]] for key in both.keys]
-    none_left: list[list[Term] | None] = [None] * len(left.keys)
-    none_right: list[list[Term] | None] = [None] * len(right.keys)
-    bodies: list[tuple[list[Term], list[Literal]]] = [(head(both, 0, key_terms(both)), both.literals)]
+    both_names = {old: Variable(new) for old, new in zip(_all_keys(left, right), _all_keys(both), strict=True)}
+    types = {variable: queries.type_of(Variable(variable), (left, right)[number].literals) for number, variable in keys}
+    nulls = {variable: null_of(type_).term for variable, type_ in types.items()}
+    bodies: list[tuple[list[Term], list[Literal]]] = [(head(both, 0), both.literals)]
     if side in ("LEFT", "FULL"):
-        lonely = Negation(_marker(queries, left, right, conditions))
-        bodies.append((head(left, 0, [*key_terms(left), *none_right]), [*left.literals, lonely]))
+        bodies.append((head(left, 0), [*left.literals, Negation(_marker(queries, left, right, conditions))]))
     if side in ("RIGHT", "FULL"):
-        lonely = Negation(_marker(queries, right, left, conditions))
-        bodies.append((head(right, split, [*none_left, *key_terms(right)]), [*right.literals, lonely]))
+        bodies.append((head(right, split), [*right.literals, Negation(_marker(queries, right, left, conditions))]))
     columns: list[tuple[str, SqlType]] = [_column(both, s, c) for s, c in kept]
-    columns += [(f"key{i}", t) for i, t in enumerate(t for types in key_types for t in types)]
+    columns += [(f"key{i}", types[variable]) for i, (_, variable) in enumerate(keys)]
     if copies:
         columns.append((COPIES, BIGINT))
     relation = builder.derive(columns, *bodies)
@@ -143,10 +160,26 @@ def _outer(
             if of == s
         ]
         found.sources.append(Source(source.alias, tuple(columns_of_source), source.hidden))
-    width = len(kept)
-    found.keys = [(tuple(v.name for v in variables[width : len(variables) - copies]),)]
+    places = {(number, variable): len(kept) + i for i, (number, variable) in enumerate(keys)}
+    for i, (s, c) in enumerate(kept):
+        body, number = (left, 0) if s < split else (right, 1)
+        term = body.sources[s - split * number].columns[c][1].term
+        if isinstance(term, Variable):
+            places.setdefault((number, term.name), i)
+    needed_keys = [(number, v) for number, body in enumerate((left, right)) for key in body.keys for v in key[0]]
+    found.keys = [(tuple(variables[places[key]].name for key in needed_keys),)]
     _merge_using(found, side, split, using)
     return found
+
+
+def _variables(body: Body, kept: list[tuple[int, int]]) -> set[str]:
+    """The variables that columns are."""
+    terms = [body.sources[s].columns[c][1].term for s, c in kept]
+    return {term.name for term in terms if isinstance(term, Variable)}
+
+
+def _all_keys(*bodies: Body) -> list[str]:
+    return [variable for body in bodies for key in body.keys for variable in key[0]]
 
 
 def _merge_using(body: Body, side: str, split: int, using: list[str]) -> None:
@@ -172,11 +205,13 @@ def _column(body: Body, source: int, column: int) -> tuple[str, SqlType]:
     return name, value.type
 
 
-def _type(queries: Queries, body: Body, variable: str) -> SqlType:
-    return queries.type_of(Variable(variable), body.literals)
-
-
-def _needed(select: exp.Select) -> set[str] | None:
-    """The names of columns that a query uses; None if it may use all."""
-    stars = [s for s in select.find_all(exp.Star) if not isinstance(s.parent, exp.Count)]
-    return None if stars else {column.name.lower() for column in select.find_all(exp.Column)}
+def _needed(select: exp.Select, node: exp.Join) -> set[tuple[str, str]] | None:
+    """Tables, if they are told, and names of columns that a query uses behind a join; None if it may use all."""
+    joins: list[exp.Join] = select.args.get("joins") or []
+    place = next(i for i, one in enumerate(joins) if one is node)
+    parts = [part for name in ("where", "group", "having", "order") if (part := select.args.get(name)) is not None]
+    parts += [*select.expressions, *joins[place + 1 :]]
+    if any(not isinstance(s.parent, exp.Count) for part in parts for s in part.find_all(exp.Star)):
+        return None
+    names = {(column.table.lower(), column.name.lower()) for part in parts for column in part.find_all(exp.Column)}
+    return names | {("", column.name.lower()) for one in joins[place:] for column in one.args.get("using") or ()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -32,6 +32,7 @@ from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
 from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, encode, null_of, number
+from viewkeeper.sql.lowering.windows import limited, windowed
 from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType, type_of_column
 
 
@@ -78,13 +79,10 @@ class Queries:
                     self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
-                before = self.named
-                self.named = {**self.named, **self._with(query)}
-                try:
-                    found = self._select(query, parent) if isinstance(query, exp.Select) else self._combined(query, parent)
-                    return self._limited(query, found)
-                finally:
-                    self.named = before
+                if query.args.get("limit") is not None or query.args.get("offset") is not None:
+                    return limited(self, query, lambda asked: self._rows(asked, parent))
+                # ORDER BY alone says nothing about a view, which has no order.
+                return self._rows(query, parent)
             case exp.Values():
                 return self._values(query, parent)
             case exp.Table():
@@ -95,13 +93,16 @@ class Queries:
             query, f"{query.key.upper()} as a query", "A query is a SELECT, or several with UNION, INTERSECT or EXCEPT."
         )
 
-    def _limited(self, query: exp.Expr, rows: Rows) -> Rows:
-        """ORDER BY alone says nothing about a view, which has no order."""
-        if query.args.get("limit") is None and query.args.get("offset") is None:
-            return rows
-        from viewkeeper.sql.lowering.windows import limited
-
-        return limited(self, query, rows)
+    def _rows(self, query: exp.Expr, parent: Body | None) -> Rows:
+        before = self.named
+        self.named = {**self.named, **self._with(query)}
+        try:
+            if isinstance(query, exp.Select):
+                return self._select(query, parent)
+            assert isinstance(query, exp.SetOperation)
+            return self._combined(query, parent)
+        finally:
+            self.named = before
 
     def _with(self, query: exp.Expr) -> dict[str, Named]:
         clause = query.args.get("with_")
@@ -133,12 +134,10 @@ class Queries:
         grouped = select.args.get("group") is not None or having is not None
         if grouped or any(aggregates_of(e) for e in select.expressions):
             rows = self._grouped(select, body)
-        elif any(select_has_windows(e) for e in select.expressions):
-            from viewkeeper.sql.lowering.windows import windowed
-
+        elif has_windows(select):
             rows = windowed(self, select, body)
         else:
-            rows = Rows(body, self._outputs(select, Expressions(self, body), body))
+            rows = Rows(body, self.outputs(select, Expressions(self, body), body))
         rows.distinct = distinct is not None
         return rows
 
@@ -154,7 +153,7 @@ class Queries:
             Expressions(self, body).condition(where.this)
         return body
 
-    def _outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
+    def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
         for node in select.expressions:
             match node:
@@ -193,9 +192,7 @@ class Queries:
             return [], [()]
         if group.args.get("all"):
             self.refuse(group, "GROUP BY ALL", "Name what to group by.")
-        nodes = [self._group_node(node, select, body) for node in group.expressions]
-        plain = tuple(range(len(nodes)))
-        sets: list[tuple[int, ...]] = [plain]
+        nodes: list[exp.Expr] = []
 
         def place(node: exp.Expr) -> int:
             found = self._group_node(node, select, body)
@@ -203,16 +200,16 @@ class Queries:
                 nodes.append(found)
             return nodes.index(found)
 
-        for kind in ("rollup", "cube", "grouping_sets"):
-            for clause in group.args.get(kind) or ():
-                listed = [
-                    tuple(
-                        place(n)
-                        for n in (e.expressions if isinstance(e, exp.Tuple) else [e.this if isinstance(e, exp.Paren) else e])
-                    )
-                    for e in clause.expressions
-                ]
-                sets = [tuple(dict.fromkeys((*one, *more))) for one in sets for more in _sets(kind, listed)]
+        sets: list[tuple[int, ...]] = [()]
+        for node in group.expressions:
+            if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+                choices = _sets(type(node), [tuple(place(n) for n in _listed(e)) for e in node.expressions])
+            else:
+                choices = [(place(node),)]
+            sets = [tuple(dict.fromkeys((*one, *more))) for one in sets for more in choices]
+        for kind, part in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
+            if group.args.get(part):  # WITH ROLLUP: of everything before
+                sets = _sets(kind, [(i,) for i in range(len(nodes))])
         return nodes, sets
 
     def _group_node(self, node: exp.Expr, select: exp.Select, body: Body) -> exp.Expr:
@@ -243,23 +240,30 @@ class Queries:
             for aggregate in aggregates_of(node):
                 groups.aggregate(aggregate)
         after = groups.finish()
-        outputs = self._outputs(select, expressions, body)
         having = select.args.get("having")
         if having is not None:
             expressions.condition(having.this)
-        return Rows(after, outputs)
+        if has_windows(select):
+            return windowed(self, select, after, special)
+        return Rows(after, self.outputs(select, expressions, body))
 
-    def scalar_group(self, select: exp.Select, body: Body, around: Body) -> Lowered:
-        """The value of a query with aggregates and without GROUP BY, for each row around it."""
+    def scalar_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> Lowered:
+        """The value of a query with aggregates and without GROUP BY, for each row around it.
+
+        ``needed``: a row around it is of no use if the value is NULL.
+        """
         tie = correlate(body, around) if body.free() else None
-        groups = Groups(self, body, [], tie, True)
+        # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
+        strict = needed and tie is not None and _is_null_for_nothing(select.expressions[0])
+        groups = Groups(self, body, [], tie, not strict)
         special = self._special(groups, [], [], (), body)
         for node in self._after_grouping(select):
             for aggregate in aggregates_of(node):
                 groups.aggregate(aggregate)
-        after = groups.finish(loose=True)
+        after = groups.finish(loose=not strict)
         if tie is not None:
             # The group's columns are the terms outside, so that the relations are searched by them.
+            after.literals = [x for x in after.literals if not _is_tie(x, tie.outside, groups.key_variables)]
             for outside, variable in zip(tie.outside, groups.key_variables, strict=True):
                 after.substitute(variable.name, outside)
         around.literals += after.literals
@@ -282,7 +286,7 @@ class Queries:
 
     def _special(
         self, groups: Groups, nodes: list[exp.Expr], values: list[Lowered], chosen: tuple[int, ...], body: Body
-    ) -> object:
+    ) -> Callable[[exp.Expr], Lowered | None]:
         """What aggregates and what was grouped by stand for behind the grouping."""
         plain = Expressions(self, body)
         whole_terms = any(not isinstance(node, exp.Column) for node in nodes)
@@ -374,7 +378,7 @@ class Queries:
                 rows = self.rows(named.query)
             finally:
                 self.named = before
-            rows.outputs = _with_names(rows.outputs, named.columns, node, self)
+            rows.outputs = with_names(rows.outputs, named.columns, node, self)
             if named.uses < 2:
                 self._read_rows(rows, alias, columns, body, node)
                 return
@@ -390,7 +394,7 @@ class Queries:
             body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
             return
         inner = rows.body
-        outputs = _with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
+        outputs = with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
         inner.sources = [Source(alias, tuple(outputs))]
         body.take(inner)
 
@@ -437,6 +441,10 @@ class Queries:
         outputs = [(n, rows.body.known(v)) for n, v in rows.outputs]
         columns = [(n, v.type) for n, v in outputs]
         terms = [v.term for _, v in outputs]
+        match rows.body.literals:
+            case [Atom() as atom] if atom.arguments == tuple(terms) and self.builder.rename(atom.relation, columns, name):
+                relation = self.builder.relations[name or atom.relation]
+                return replace(table_of(relation), columns=tuple(n for n, _ in columns), types=tuple(t for _, t in columns))
         if rows.distinct or rows.body.is_unique(terms):
             relation = self.builder.derive(columns, (terms, rows.body.literals), name=name)
             return replace(
@@ -638,7 +646,7 @@ class Queries:
         self.named = named.outer
         try:
             start = self.rows(union.this)
-            start.outputs = _with_names(start.outputs, named.columns, union, self)
+            start.outputs = with_names(start.outputs, named.columns, union, self)
             columns = [(n, v.type) for n, v in start.outputs]
             nullable = [start.body.known(v).nullable for _, v in start.outputs]
             state = (list(self.builder.inner), list(self.builder.rules), dict(self.builder.relations))
@@ -690,8 +698,24 @@ class Queries:
     def quantified(self, node: exp.Expr, into: Expressions) -> Lowered:
         return subqueries.quantified(self, node, into)
 
-    def scalar(self, query: exp.Expr, body: Body) -> Lowered:
-        return subqueries.scalar(self, query, body)
+    def scalar(self, query: exp.Expr, body: Body, needed: bool) -> Lowered:
+        return subqueries.scalar(self, query, body, needed)
+
+
+def _is_null_for_nothing(node: exp.Expr) -> bool:
+    """Is an expression NULL if all its aggregates are over nothing?"""
+    match node:
+        case exp.Alias() | exp.Paren() | exp.Neg() | exp.Cast():
+            return _is_null_for_nothing(node.this)
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
+            return _is_null_for_nothing(node.this) or _is_null_for_nothing(node.expression)
+        case exp.Sum() | exp.Avg() | exp.Min() | exp.Max():
+            return True
+    return False
+
+
+def _is_tie(literal: Literal, outside: Sequence[Term], keys: Sequence[Variable]) -> bool:
+    return isinstance(literal, Comparison) and literal.right in keys and literal.left in outside
 
 
 def table_of(relation: Relation) -> Table:
@@ -711,8 +735,8 @@ def table_of(relation: Relation) -> Table:
     )
 
 
-def select_has_windows(node: exp.Expr) -> bool:
-    return any(True for _ in node.find_all(exp.Window))
+def has_windows(select: exp.Select) -> bool:
+    return any(True for node in select.expressions for _ in node.find_all(exp.Window))
 
 
 def output_name(node: exp.Expr) -> str:
@@ -730,7 +754,7 @@ def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
     return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
 
 
-def _with_names(
+def with_names(
     outputs: list[tuple[str, Lowered]], names: Sequence[str], node: exp.Expr, queries: Queries
 ) -> list[tuple[str, Lowered]]:
     if names and len(names) != len(outputs):
@@ -740,21 +764,26 @@ def _with_names(
 
 
 def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
-    return replace(source, columns=tuple(_with_names(list(source.columns), names, node, queries)))
+    return replace(source, columns=tuple(with_names(list(source.columns), names, node, queries)))
 
 
 def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _sets(kind: str, listed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    match kind:
-        case "rollup":
-            return [sum(listed[:n], ()) for n in range(len(listed), -1, -1)]
-        case "cube":
-            chosen = range(2 ** len(listed) - 1, -1, -1)
-            width = len(listed)
-            return [sum((one for i, one in enumerate(listed) if bits >> (width - 1 - i) & 1), ()) for bits in chosen]
+def _listed(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Tuple):
+        return list(node.expressions)
+    return [node.this if isinstance(node, exp.Paren) else node]
+
+
+def _sets(kind: type[exp.Expr], listed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The sets of what is grouped by that a ROLLUP, CUBE or GROUPING SETS stands for."""
+    if kind is exp.Rollup:
+        return [sum(listed[:n], ()) for n in range(len(listed), -1, -1)]
+    if kind is exp.Cube:
+        chosen, width = range(2 ** len(listed) - 1, -1, -1), len(listed)
+        return [sum((one for i, one in enumerate(listed) if bits >> (width - 1 - i) & 1), ()) for bits in chosen]
     return listed
 
 

@@ -17,6 +17,7 @@ from viewkeeper.sql.lowering.values import (
     choice,
     decode,
     encode,
+    is_null,
     nothing_of,
     null_of,
 )
@@ -81,7 +82,17 @@ def in_value(queries: Queries, node: exp.In, into: Expressions) -> Lowered:
     found = boolean(_flag(into.body, _marker(queries, rows.body, into.body, equal)), False)
     if not same.nullable:
         return found
-    return _unless_found(queries, rows, same, found, into)
+    if len(pairs) > 1:
+        return _unless_found(queries, rows, same, found, into)
+    [(there, here)] = pairs
+    unknown: Lowered = boolean(FALSE, False)
+    if here.nullable:
+        # A NULL in the query makes it unknown for all values.
+        unknown = boolean(_flag(into.body, _marker(queries, rows.body, into.body, [Test("is_null", (here.term,))])), False)
+    if there.nullable:
+        anything = boolean(_flag(into.body, _marker(queries, rows.body, into.body)), False)
+        unknown = choice(is_null(there), anything, unknown)
+    return choice(found.term, boolean(TRUE, False), choice(unknown.term, null_of(BOOLEAN), boolean(FALSE, False)))
 
 
 def _unless_found(queries: Queries, rows: Rows, same: Lowered, found: Lowered, into: Expressions) -> Lowered:
@@ -123,15 +134,18 @@ def quantified(queries: Queries, node: exp.Expr, into: Expressions) -> Lowered:
 # ---- one value
 
 
-def scalar(queries: Queries, query: exp.Expr, body: Body) -> Lowered:
-    """The value of a query that gives at most one row; NULL where it gives none."""
+def scalar(queries: Queries, query: exp.Expr, body: Body, needed: bool) -> Lowered:
+    """The value of a query that gives at most one row; NULL where it gives none.
+
+    ``needed``: a row of the body is of no use if the value is NULL.
+    """
     while isinstance(query, (exp.Subquery, exp.Paren)):
         query = query.this
     if isinstance(query, exp.Select) and len(query.expressions) != 1:
         why = f"a query that stands for a value has one column, not {len(query.expressions)}"
         queries.builder.statement.refuse("SQL_TYPE", query, why=why, hint="Name one.")
     if isinstance(query, exp.Select) and query.args.get("group") is None and _aggregates(query):
-        return _total(queries, query, body)
+        return queries.scalar_group(query, queries.from_and_where(query, body), body, needed)
     rows = queries.rows(query, body)
     [(_, value)] = rows.outputs
     value = rows.body.known(value)
@@ -165,8 +179,3 @@ def _aggregates(query: exp.Select) -> bool:
     from viewkeeper.sql.lowering.grouping import aggregates_of
 
     return any(aggregates_of(node) for node in query.expressions)
-
-
-def _total(queries: Queries, query: exp.Select, body: Body) -> Lowered:
-    inner = queries.from_and_where(query, body)
-    return queries.scalar_group(query, inner, body)

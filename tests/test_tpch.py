@@ -1,0 +1,90 @@
+"""TPC-H: the 22 queries mean the same to DuckDB and Spark, and the views kept of them are their answers after every change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from tests.tpch.compare import difference, duckdb_answers, spark_answers, view
+from tests.tpch.data import Model, arguments, generate, stream
+from tests.tpch.schema import CREATE_TABLES, CREATE_VIEWS, QUERIES, TABLES
+
+import viewkeeper as vk
+
+SCALE = 0.01
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    return generate(tmp_path_factory.getbasetemp(), SCALE)
+
+
+def test_spark_and_duckdb_agree(files: Mapping[str, Path], spark_session: SparkSession) -> None:
+    ours, theirs = spark_answers(spark_session, files), duckdb_answers(files)
+    assert {name: difference(ours[name], theirs[name]) for name in QUERIES} == dict.fromkeys(QUERIES, "")
+
+
+def test_a_difference_is_found(files: Mapping[str, Path]) -> None:
+    answers = duckdb_answers(files)
+    for name, answer in answers.items():
+        assert difference(answer, answer.take(list(reversed(range(len(answer)))))) == ""
+        assert "missing" in difference(answer.slice(1), answer)
+        assert "too many" in difference(pa.concat_tables([answer, answer.slice(0, 1)]), answer), name
+
+
+def test_the_model_is_what_its_transactions_make(files: Mapping[str, Path]) -> None:
+    """Each transaction names rows that are there, or are not, and together they leave what the model has."""
+    model = Model(files)
+    rows = {name: {current.key_of(row): row for row in rows_of(current.base)} for name, current in model.tables.items()}
+    for transaction in stream(model):
+        for relation, op, changed in transaction:
+            held, current = rows[relation], model.tables[relation]
+            for row in changed:
+                key = current.key_of(row)
+                assert (key in held) == (op != "insert")
+                if op == "delete":
+                    assert held.pop(key) == row
+                else:
+                    held[key] = row
+    assert {name: set(held.values()) for name, held in rows.items()} == {
+        name: set(rows_of(model.table(name))) for name in TABLES
+    }
+
+
+@pytest.mark.skip(reason="SQL front end not there yet")
+def test_maintained_views_equal_spark_and_duckdb(
+    files: Mapping[str, Path], tmp_path: Path, spark_session: SparkSession
+) -> None:
+    model = Model(files)
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as warehouse:
+        warehouse.sql(CREATE_TABLES)
+        warehouse.load(dict(files))
+        warehouse.sql(CREATE_VIEWS)
+        check(warehouse, duckdb_answers(files))
+        for transaction in stream(model):
+            warehouse.commit(**arguments(transaction))
+            tables = {name: model.table(name) for name in TABLES}
+            check(warehouse, duckdb_answers(tables))
+        # Spark takes a quarter of a minute each time: it is asked when all is done.
+        check(warehouse, spark_answers(spark_session, written(tables, tmp_path)))
+
+
+def check(warehouse: vk.Warehouse, answers: Mapping[str, pa.Table]) -> None:
+    found = {name: difference(view(warehouse, name), answer) for name, answer in answers.items()}
+    assert found == dict.fromkeys(QUERIES, "")
+
+
+def written(tables: Mapping[str, pa.Table], directory: Path) -> dict[str, Path]:
+    """The tables as files, for Spark."""
+    files = {name: directory / f"{name}.parquet" for name in tables}
+    for name, table in tables.items():
+        pq.write_table(table, files[name])
+    return files
+
+
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
