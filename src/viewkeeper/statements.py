@@ -249,7 +249,7 @@ class _Transaction:
             assert wanted.query is not None
             given, query = self._rows(statement, wanted.query)
             columns = wanted.named(statement, query.columns)
-            rows = assigned(statement, wanted.relation, columns, given, _types(query))
+            rows = assigned(statement, wanted.relation, columns, given, _types(query), _written_columns(wanted.query, query))
         self._pending(wanted.relation).insert(rows)
 
     def _update(self, statement: Statement, program: Program) -> None:
@@ -322,6 +322,12 @@ def _types(query: Query) -> Sequence[Any]:
     return [column.type for column in query.relation.columns[: len(query.columns)]]
 
 
+def _written_columns(tree: exp.Expr, query: Query) -> Sequence[exp.Expr] | None:
+    """Where the columns of a query are written down; None if they are not one by one."""
+    written = tree.expressions if isinstance(tree, exp.Select) else []
+    return written if len(written) == len(query.columns) and not any(one.is_star for one in written) else None
+
+
 def stored_answer(query: Query, state: State, engine: str) -> tuple[pa.Table, Relation]:
     """The rows of a query as stored values, in its order, each as often as it is there; with the relation they are rows of."""
     work = Work.of(query.program, {query.relation.name})
@@ -340,11 +346,9 @@ def _sorted(column: pa.ChunkedArray, descending: bool, nulls_first: bool) -> pa.
     """The order of a column's values; rows that agree in it stay in the order they have."""
     import pyarrow.compute as pc
 
-    return pc.sort_indices(
-        pa.table({"key": column}),
-        sort_keys=[("key", "descending" if descending else "ascending")],
-        null_placement="at_start" if nulls_first else "at_end",
-    )
+    keys = pa.table({"null": pc.is_null(column).cast(pa.int8()), "value": column})
+    where, how = "descending" if nulls_first else "ascending", "descending" if descending else "ascending"
+    return pc.sort_indices(keys, sort_keys=[("null", where), ("value", how)])
 
 
 def _limited(table: pa.Table, query: Query) -> pa.Table:

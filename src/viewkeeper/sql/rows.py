@@ -15,7 +15,7 @@ from viewkeeper.sql.constants import Convert, Typed, assignment, constant
 from viewkeeper.sql.modifying import Insertion
 from viewkeeper.sql.naming import visible
 from viewkeeper.sql.reading import Statement
-from viewkeeper.sql.types import SqlType, type_of_column
+from viewkeeper.sql.types import NULL_TYPE, SqlType, type_of_column
 
 Row = tuple[Stored, ...]
 _AT_ONCE = 50
@@ -57,6 +57,11 @@ def assigned(
     """The rows of a query, whose columns have these types and stand at these places of the text, as rows of a table."""
     layout = _Layout(statement, relation, columns)
     sources = [type_of_column(type_) for type_ in types]
+    for place, node in enumerate(nodes or ()):
+        if isinstance(node.unalias(), exp.Null):
+            sources[place] = NULL_TYPE  # a column has some type, NULL has every
+    for place, (column, source) in enumerate(zip(columns, sources, strict=True)):
+        layout.conversion(column, source, nodes[place] if nodes is not None else statement.tree.this)
     return [layout.row(list(zip(sources, row, strict=True)), nodes) for row in rows]
 
 
@@ -80,12 +85,8 @@ class _Layout:
             found[place] = self._value(column, type_, value, nodes[number] if nodes is not None else self.statement.tree.this)
         return tuple(found)
 
-    def _value(self, column: Column, source: SqlType, value: Any, node: exp.Expr) -> Stored:
-        if value is None:
-            if not column.type.nullable:
-                self.statement.refuse("SQL_NO_VALUE", node, column=column.name, table=self.relation.name)
-            if source.kind is None:
-                return None
+    def conversion(self, column: Column, source: SqlType, node: exp.Expr) -> Convert:
+        """How values of a type are stored in a column. Refuses what needs a CAST."""
         key = (source, column.type)
         if key not in self._conversions:
             self._conversions[key] = assignment(source, column.type)
@@ -94,8 +95,16 @@ class _Layout:
             wanted = type_of_column(column.type)
             why = f'a {source} cannot be stored in column "{column.name}", which is a {wanted}'
             self.statement.refuse("SQL_TYPE", node, why=why, hint=f"Write CAST(… AS {wanted}).")
+        return convert
+
+    def _value(self, column: Column, source: SqlType, value: Any, node: exp.Expr) -> Stored:
+        if value is None:
+            if not column.type.nullable:
+                self.statement.refuse("SQL_NO_VALUE", node, column=column.name, table=self.relation.name)
+            if source.kind is None:
+                return None
         try:
-            return convert(value)
+            return self.conversion(column, source, node)(value)
         except BadValue as error:
             shown = node.sql("spark") if constant(node) is not None else str(restore(value, source.kept))
             why = f'the value {shortened(shown)} for column "{column.name}" {error}'
