@@ -192,7 +192,181 @@ def numbers() -> list[SqlCase]:
     return found
 
 
-CASES: list[SqlCase] = [*logic(), *numbers()]
+def casts() -> list[SqlCase]:
+    floats = (*FLOATS, 1e7, 9999999.0, 1e-3, 9.99e-4, 123456789.0, 1e22, 5e-324, 1.7976931348623157e308, 100.0, 0.05)
+    found = [
+        SqlCase("sql_string(a)", "CAST(a AS STRING)", (t,), "symbol", [(x,) for x in COMPARED[t]])
+        for t in ("bool", "number", "symbol", "date", "timestamp", "decimal(18,2)")
+    ]
+    whole = ("0", " 12 ", "-7", "+5", "\t\n8\x7f", "9223372036854775807", "-9223372036854775808", "007")
+    real = ("0", " 12 ", "-7", "+5", "\t\n8", "007", "1.5", ".5", "5.", "1e3", "-1.25E-2", "1.5d", "2F", " 3.0 ")
+    days = (
+        "2024",
+        "2024-2",
+        "2024-02-29",
+        " 2024-2-9 ",
+        "2024-02-29 12:30",
+        "2024-02-29T",
+        "2024-02-29Tx",
+        "0001-01-01",
+        "9999-12-31",
+        "2024-02-29 ",
+    )
+    times = (
+        "2024",
+        "2024-2",
+        "2024-02-29",
+        "2024-02-29 12:30:45",
+        "2024-02-29T1:2:3",
+        "2024-02-29 12:30",
+        "2024-02-29 12:30:45.5",
+        "2024-02-29 12:30:45.1234567",
+        "2024-02-29 12:30:45Z",
+        "2024-02-29 12:30:45+01:30",
+        "2024-02-29 12:30:45 UTC",
+        "2024-02-29 12:30:45-8",
+        "2024-02-29T12:30:45.123456-08:00",
+        "2024-02-29T12:30:45 GMT+2",
+        " 2024-02-29 12:30:45 ",
+        "2024-02-29T",
+        "2024-02-29 12:30:45.",
+    )
+    return [
+        *found,
+        SqlCase("sql_string(a)", "CAST(a AS STRING)", ("float",), "symbol", [(x,) for x in floats if x != 5e-324]),
+        SqlCase("sql_string(a)", "CAST(a AS STRING)", ("decimal(18,18)",), "symbol", singles(D("0.000000000000000001"), D("-0.5").quantize(D(1).scaleb(-18)))),
+        SqlCase("sql_string(a)", "CAST(a AS STRING)", ("unsigned",), "symbol", singles(0, 7)),
+        SqlCase("sql_text_to_number(a)", "CAST(a AS BIGINT)", ("symbol",), "number", singles(*whole)),
+        SqlCase("sql_text_to_float(a)", "CAST(a AS DOUBLE)", ("symbol",), "float", singles(*real)),
+        SqlCase("sql_text_to_decimal(a, 18, 1)", "CAST(a AS DECIMAL(18, 1))", ("symbol",), "decimal(18,1)", singles("1.25", " -1.25", "1e3", ".05", "5.", "1E-30", "0e99", "0")),
+        SqlCase("sql_text_to_bool(a)", "CAST(a AS BOOLEAN)", ("symbol",), "bool", singles("t", "TRUE", " yes ", "y", "1", "f", "False", "no", "N", "0")),
+        SqlCase("sql_text_to_date(a)", "CAST(a AS DATE)", ("symbol",), "date", singles(*days)),
+        SqlCase("sql_text_to_timestamp(a)", "CAST(a AS TIMESTAMP)", ("symbol",), "timestamp", singles(*times)),
+        *(SqlCase("sql_to_bool(a)", "CAST(a AS BOOLEAN)", (t,), "bool", [(x,) for x in COMPARED[t]]) for t in ("number", "float", "decimal(18,2)")),
+        SqlCase("sql_date_of(a)", "CAST(a AS DATE)", ("timestamp",), "date", [(x,) for x in TIMES]),
+        SqlCase("sql_timestamp_of(a)", "CAST(a AS TIMESTAMP)", ("date",), "timestamp", [(x,) for x in DATES]),
+    ]  # fmt: skip
+
+
+DAY_PARTS = {
+    "year": "year", "month": "month", "day": "day", "quarter": "quarter", "day_of_week": "dayofweek", "weekday": "weekday",
+    "day_of_year": "dayofyear", "week_of_year": "weekofyear",
+}  # fmt: skip
+PATTERNS = (
+    "yyyy-MM-dd", "y/M/d", "yy", "HH:mm:ss.SSS", "h:m a", "K k H", "EEE, d MMM yyyy", "EEEE MMMM", "E", "D", "DDD", "Q", "QQ",
+    "'day' d''s", "''", "yyyyMMdd'T'HHmmss", "SSSSSS", "M L",
+)  # fmt: skip
+
+
+def dates() -> list[SqlCase]:
+    inner = [d for d in DATES if d is not None and 2 < d.year < 9990]
+    inner_times = [t for t in TIMES if t is not None and 2 < t.year < 9990]
+    shifts = (0, 1, -1, 12, -13, 25, None)
+    found = [
+        SqlCase(f"sql_{n}(a)", f"{native}(a)", ("date",), "number", [(x,) for x in DATES]) for n, native in DAY_PARTS.items()
+    ]
+    found += [
+        SqlCase(f"sql_{n}(a)", f"{native}(a)", ("timestamp",), "number", [(x,) for x in TIMES])
+        for n, native in DAY_PARTS.items()
+    ]
+    found += [
+        SqlCase(f"sql_{n}(a)", f"{n}(a)", ("timestamp",), "number", [(x,) for x in TIMES]) for n in ("hour", "minute", "second")
+    ]
+    found += [
+        SqlCase("sql_date_add(a, b)", "date_add(a, int(b))", ("date", "number"), "date", list(product((*inner, None), shifts))),
+        SqlCase("sql_date_diff(a, b)", "datediff(a, b)", ("date", "date"), "number", pairs(DATES)),
+        SqlCase("sql_add_months(a, b)", "add_months(a, int(b))", ("date", "number"), "date", list(product((*inner, None), shifts))),
+        SqlCase(
+            "sql_add_months(a, b)", "a + make_ym_interval(0, int(b))", ("timestamp", "number"), "timestamp",
+            list(product((*inner_times, None), shifts)),
+        ),
+        SqlCase(
+            "sql_timestamp_add(a, b)", "a + make_dt_interval(0, 0, 0, b / 1000000)", ("timestamp", "number"), "timestamp",
+            list(product((*inner_times, None), (0, 1, -1, 86_400_000_001, None))),
+        ),
+        SqlCase("sql_timestamp_diff(a, b)", "unix_micros(a) - unix_micros(b)", ("timestamp",) * 2, "number", pairs(TIMES)),
+        SqlCase("sql_last_day(a)", "last_day(a)", ("date",), "date", [(x,) for x in DATES]),
+        *(
+            SqlCase(f'sql_trunc(a, "{unit}")', f"trunc(a, '{unit}')", ("date",), "date", [(x,) for x in DATES])
+            for unit in ("year", "YYYY", "yy", "quarter", "Month", "mon", "MM", "week")
+        ),
+        *(
+            SqlCase(f'sql_date_trunc("{unit}", a)', f"date_trunc('{unit}', a)", ("timestamp",), "timestamp", [(x,) for x in TIMES])
+            for unit in ("year", "QUARTER", "month", "week", "day", "dd", "HOUR", "minute", "second", "millisecond", "microsecond")
+        ),
+        SqlCase("sql_make_date(a, b, c)", "make_date(a, b, c)", ("number",) * 3, "date", [(2024, 2, 29), (1, 1, 1), (9999, 12, 31), (None, 1, 1)]),
+        *(SqlCase(f'sql_date_format(a, "{p}")', f'date_format(a, "{p}")', ("timestamp",), "symbol", [(x,) for x in TIMES]) for p in PATTERNS),
+        SqlCase('sql_date_format(a, "d.M.y H")', "date_format(a, 'd.M.y H')", ("date",), "symbol", [(x,) for x in DATES]),
+    ]  # fmt: skip
+    return found
+
+
+LONGER = (*TEXTS, "hello world", "o'neil-smith x", "ÀÉÎ", "ŉ ǆ ﬁ", "ΑΣ ΣΑΣ", "aXbXXc", "ababab")
+
+
+def texts() -> list[SqlCase]:
+    one, two, three = ("symbol",), ("symbol",) * 2, ("symbol",) * 3
+    parts = [*product(LONGER, ("", "a", "ab", "X", "😀", "ß", " ", None))]
+    counted = list(product(("", "abc", "é😀x", "hello world", None), (0, 1, 2, -1, -2, -5, 4, 100, None)))
+    ranges = list(product(("", "abc", "é😀xyz", None), (0, 1, 2, -1, -2, -7, 9), (0, 1, 3, -1, 100, None)))
+    found = [
+        SqlCase(f"sql_{n}(a)", f"{native}(a)", one, result, [(x,) for x in LONGER])
+        for n, native, result in (
+            ("upper", "upper", "symbol"), ("lower", "lower", "symbol"), ("reverse", "reverse", "symbol"), ("initcap", "initcap", "symbol"),
+            ("md5", "md5", "symbol"), ("length", "char_length", "number"), ("ascii", "ascii", "number"), ("trim", "trim", "symbol"),
+            ("ltrim", "ltrim", "symbol"), ("rtrim", "rtrim", "symbol"),
+        )
+    ]  # fmt: skip
+    found += [
+        SqlCase(f"sql_{n}(a, b)", native, two, result, parts)
+        for n, native, result in (
+            ("trim", "trim(BOTH b FROM a)", "symbol"), ("ltrim", "trim(LEADING b FROM a)", "symbol"), ("rtrim", "trim(TRAILING b FROM a)", "symbol"),
+            ("instr", "instr(a, b)", "number"), ("starts_with", "startswith(a, b)", "bool"), ("ends_with", "endswith(a, b)", "bool"),
+            ("contains", "contains(a, b)", "bool"), ("concat_ws", "concat_ws(a, b)", "symbol"),
+        )
+    ]  # fmt: skip
+    texts_and_patterns = list(product(
+        ("", "a", "abc", "a%c", "a_c", "x\ny", "é😀", "ABC", "a\\c", None),
+        ("", "%", "_", "a%", "%c", "a_c", "a\\%c", "a\\_c", "__", "%\n%", "a.c", "[a]%", "a\\\\c", "É_", None),
+    ))  # fmt: skip
+    found += [
+        SqlCase("sql_substring(a, b)", "substring(a, int(b))", ("symbol", "number"), "symbol", counted),
+        SqlCase("sql_substring(a, b, c)", "substring(a, int(b), int(c))", ("symbol", "number", "number"), "symbol", ranges),
+        SqlCase("sql_left(a, b)", "left(a, int(b))", ("symbol", "number"), "symbol", counted),
+        SqlCase("sql_right(a, b)", "right(a, int(b))", ("symbol", "number"), "symbol", counted),
+        SqlCase("sql_repeat(a, b)", "repeat(a, int(b))", ("symbol", "number"), "symbol", counted),
+        SqlCase("sql_lpad(a, b)", "lpad(a, int(b))", ("symbol", "number"), "symbol", counted),
+        SqlCase("sql_rpad(a, b)", "rpad(a, int(b))", ("symbol", "number"), "symbol", counted),
+        *(
+            SqlCase(f"sql_{n}(a, b, c)", f"{n}(a, int(b), c)", ("symbol", "number", "symbol"), "symbol",
+                    [(a, b, c) for a, b in counted for c in ("", "ö", "xyz", None)])
+            for n in ("lpad", "rpad")
+        ),
+        *(
+            SqlCase(f"sql_{n}(a, b, c)", f"{n}(a, b, c)", three, "symbol",
+                    [(a, b, c) for a, b in parts for c in ("", "ü", "yz", None)] + [("translate", "rnlt", "123"), ("aab", "aa", "xy")])
+            for n in ("replace", "translate")
+        ),
+        SqlCase("sql_locate(a, b, c)", "locate(a, b, int(c))", ("symbol", "symbol", "number"), "number",
+                [(b, a, c) for a, b in parts for c in (0, 1, 2, 5, -1)]),
+        SqlCase("sql_split_part(a, b, c)", "split_part(a, b, int(c))", ("symbol", "symbol", "number"), "symbol",
+                [(a, b, c) for a, b in parts for c in (1, 2, -1, 9, None)]),
+        SqlCase("sql_like(a, b)", "a LIKE b", two, "bool", texts_and_patterns),
+        SqlCase("sql_ilike(a, b)", "a ILIKE b", two, "bool", texts_and_patterns),
+        SqlCase('sql_like(a, "a!%_", "!")', "a LIKE 'a!%_' ESCAPE '!'", one, "bool", singles("a%x", "abx", "a%")),
+        SqlCase('sql_like(a, "%b_")', "a LIKE '%b_'", one, "bool", singles("abx", "b", "bb")),
+        SqlCase('sql_like(a, "a\\\\_%")', "a LIKE 'a\\\\_%'", one, "bool", singles("a_x", "abx", "a_")),
+        SqlCase('sql_ilike(a, "A%")', "a ILIKE 'A%'", one, "bool", singles("abx", "b", "Ab")),
+        SqlCase("sql_rlike(a, b)", "a RLIKE b", two, "bool", list(product(LONGER, ("a", "^a", "b$", "[a-c]+", "l{2}", "", "(x|o)", None)))),
+        SqlCase("sql_concat_ws(a, b, c)", "concat_ws(a, b, c)", three, "symbol", list(product((",", "", "é", None), ("x", None), ("", "y", None)))),
+        SqlCase("sql_concat_ws(a)", "concat_ws(a)", one, "symbol", singles(",")),
+        SqlCase("sql_chr(a)", "chr(a)", ("number",), "symbol", singles(65, 233, 321, -5, 255)),
+        SqlCase("sql_sha2(a, b)", "sha2(a, int(b))", ("symbol", "number"), "symbol", list(product(("", "é😀", None), (0, 224, 256, 384, 512, 1, None)))),
+    ]  # fmt: skip
+    return found
+
+
+CASES: list[SqlCase] = [*logic(), *numbers(), *casts(), *dates(), *texts()]
 
 
 @dataclass(frozen=True)
@@ -235,4 +409,32 @@ FAILURES: list[SqlFailure] = [
     ),
     SqlFailure("sql_power(a, b)", ("float",) * 2, "float", (0.0, -1.0), "OVERFLOW"),
     SqlFailure("sql_log(a, b)", ("float",) * 2, "float", (1.0, 2.0), "OVERFLOW"),
+    *(SqlFailure(f"sql_text_to_{to}(a)", ("symbol",), to, (text,), "BAD_TEXT") for to, text in (
+        ("number", "1.5"), ("number", ""), ("number", "9223372036854775808"), ("number", "1 2"), ("float", "x"), ("float", ""), ("bool", "2"), ("bool", ""),
+        ("date", "2024-02-30"), ("date", "24-01-01"), ("date", "2024-13-01"), ("date", ""), ("timestamp", "2024-02-29 25:00:00"), ("timestamp", "noon"),
+        ("timestamp", "2024-02-29 12"), ("timestamp", "2024-02-29 12:30:45+25:00"),
+    )),
+    *(SqlFailure(f"sql_text_to_{to}(a)", ("symbol",), to, (text,), "OVERFLOW") for to, text in (
+        ("float", "inf"), ("float", "NaN"), ("float", "1e400"), ("date", "10000-01-01"), ("timestamp", "10000-01-01 00:00:00"),
+        ("timestamp", "9999-12-31 23:59:59-01:00"),
+    )),
+    SqlFailure("sql_text_to_decimal(a, 3, 1)", ("symbol",), "decimal(3,1)", ("99.95",), "OVERFLOW"),
+    SqlFailure("sql_text_to_decimal(a, 3, 1)", ("symbol",), "decimal(3,1)", ("1e9999",), "OVERFLOW"),
+    SqlFailure("sql_text_to_decimal(a, 3, 1)", ("symbol",), "decimal(3,1)", ("1,5",), "BAD_TEXT"),
+    SqlFailure("sql_date_add(a, b)", ("date", "number"), "date", (datetime.date(9999, 12, 31), 1), "OVERFLOW"),
+    SqlFailure("sql_date_add(a, b)", ("date", "number"), "date", (datetime.date(9999, 12, 31), HIGHEST), "OVERFLOW"),
+    SqlFailure("sql_date_add(a, b)", ("date", "number"), "date", (datetime.date(1, 1, 1), -1), "OVERFLOW"),
+    *(SqlFailure("sql_add_months(a, b)", ("date", "number"), "date", (datetime.date(9999, 12, 1), n), "OVERFLOW") for n in (1, -120000, 2**31 - 1, 2**40)),
+    *(SqlFailure("sql_add_months(a, b)", ("timestamp", "number"), "timestamp", (TIMES[0], n), "OVERFLOW") for n in (120000, 2**31 - 1, 2**40)),
+    SqlFailure("sql_timestamp_add(a, b)", ("timestamp", "number"), "timestamp", (TIMES[5], 1), "OVERFLOW"),
+    SqlFailure("sql_timestamp_add(a, b)", ("timestamp", "number"), "timestamp", (TIMES[5], HIGHEST), "OVERFLOW"),
+    *(SqlFailure("sql_make_date(a, b, c)", ("number",) * 3, "date", row, "OVERFLOW") for row in ((2023, 2, 29), (0, 1, 1), (10000, 1, 1), (2024, 13, 1))),
+    SqlFailure('sql_date_format(a, "yyyy B")', ("date",), "symbol", (datetime.date(2024, 1, 1),), "BAD_TEXT"),
+    SqlFailure("sql_like(a, b)", ("symbol",) * 2, "bool", ("a", "a\\b"), "BAD_TEXT"),
+    SqlFailure("sql_like(a, b)", ("symbol",) * 2, "bool", ("a", "a\\"), "BAD_TEXT"),
+    SqlFailure("sql_rlike(a, b)", ("symbol",) * 2, "bool", ("a", "("), "BAD_TEXT"),
+    SqlFailure("sql_split_part(a, b, c)", ("symbol", "symbol", "number"), "symbol", ("a", ",", 0), "OVERFLOW"),
+    SqlFailure("sql_substring(a, b)", ("symbol", "number"), "symbol", ("a", 2**40), "OVERFLOW"),
+    SqlFailure("sql_repeat(a, b)", ("symbol", "number"), "symbol", ("a", 2**40), "OVERFLOW"),
+    SqlFailure("sql_chr(a)", ("number",), "symbol", (256,), "OVERFLOW"),
 ]  # fmt: skip

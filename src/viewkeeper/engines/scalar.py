@@ -195,15 +195,16 @@ def identify(text: str) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _pattern(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str, function: str) -> re.Pattern[str]:
+    """A regular expression, or the failure of a function that was given none."""
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise Failure("BAD_TEXT", function="match", value=pattern, why=f"not a regular expression: {error}") from None
+        raise Failure("BAD_TEXT", function=function, value=pattern, why=f"not a regular expression: {error}") from None
 
 
 def matches(pattern: str, text: str) -> bool:
-    return _pattern(pattern).fullmatch(text) is not None
+    return compiled(pattern, "match").fullmatch(text) is not None
 
 
 def parsing(function: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viewkeeper.engines import scalar
+from viewkeeper.engines import scalar, sql_casts, sql_dates, sql_texts
 from viewkeeper.engines.scalar import Failure, evaluation_error, float_sum, strict
 from viewkeeper.engines.sql_scalars import SQL_SCALARS
 from viewkeeper.errors import EngineError, problem
@@ -34,9 +34,12 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], str]] = {
 
 _MARK = "VK|"
 _MEANINGS = (
+    (re.compile(r"\[DATETIME_OVERFLOW|(integer|long) overflow"), "OVERFLOW"),
     (re.compile(r"\[(DIVIDE_BY_ZERO|REMAINDER_BY_ZERO)"), "DIVISION_BY_ZERO"),
     (re.compile(r"\[(ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE)"), "OVERFLOW"),
 )
+# Only casts to numbers are Spark's own.
+_REFUSED = re.compile(r"\[CAST_INVALID_INPUT\] The value '(.*?)' of the type \"STRING\"", re.DOTALL)
 
 
 def register(session: SparkSession, names: set[str]) -> None:
@@ -91,6 +94,9 @@ def failure_in(text: str) -> Failure | None:
             return Failure(code)
         function, _, value = rest.partition("|")
         return _explained(function, re.split(r"\|VK|\s+SQLSTATE|\n", value)[0])
+    refused = _REFUSED.search(text)
+    if refused:
+        return _explained("sql_text_to_number", refused[1])
     for pattern, code in _MEANINGS:
         if pattern.search(text):
             return Failure(code)
@@ -99,8 +105,15 @@ def failure_in(text: str) -> Failure | None:
 
 def _explained(function: str, value: str) -> Failure:
     """The same failure once more, here, to have its reason."""
+    again: dict[str, Callable[[str], Any]] = {
+        "match": lambda pattern: scalar.matches(pattern, ""),
+        "sql_rlike": lambda pattern: sql_texts.rlike("", pattern),
+        "sql_like": lambda pattern: sql_texts.like("", pattern),
+        "sql_date_format": lambda pattern: sql_dates.format_time(0, pattern),
+    }
+    module = sql_casts if function.startswith("sql_") else scalar
     try:
-        scalar.matches(value, "") if function == "match" else getattr(scalar, function)(value)
+        again[function](value) if function in again else getattr(module, function)(value)
     except Failure as failure:
         return failure
     return Failure("BAD_TEXT", function=function, value=value, why="not accepted")

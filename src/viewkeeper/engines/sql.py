@@ -409,7 +409,8 @@ class _Body:
         chained = call.function in CHAINED
         arguments = self._arguments(call, function, chained and call.function != "rescale")
         result = self._type(call)
-        own = Risk.NONE if not function.partial else Risk.OVERFLOW if chained else Risk.ANY
+        fails = function.can_fail([a.value for a in arguments])
+        own = Risk.NONE if not fails else Risk.OVERFLOW if chained else Risk.ANY
         risk = max(own, *(a.risk for a in arguments))
         nullable = function.may_be_null([a.nullable for a in arguments])
         chain = 1 + sum(a.chain for a in arguments) if chained else 0

@@ -39,8 +39,15 @@ def _moved_within(value: int, places: int) -> int:
 
 
 def float_to_decimal(value: float, scale: int, precision: int) -> int:
-    exact = Decimal(repr(value)).scaleb(scale, _WIDE)
-    return fit_digits(int(exact.quantize(Decimal(1), context=_WIDE)), precision)
+    return exact_to_decimal(Decimal(repr(value)), scale, precision)
+
+
+def exact_to_decimal(value: Decimal, scale: int, precision: int) -> int:
+    if value.adjusted() > MAX_PRECISION or not value:
+        return fit_digits(0 if not value else 10**MAX_PRECISION, precision)
+    if value.adjusted() < -2 * MAX_PRECISION:
+        return 0
+    return fit_digits(int(value.scaleb(scale, _WIDE).quantize(Decimal(1), context=_WIDE)), precision)
 
 
 def divide(left: int, right: int, places: int) -> int:
@@ -90,11 +97,11 @@ def float_floor(value: float) -> int:
 
 
 def decimal_ceil(value: int, scale: int) -> int:
-    return -(-value // 10**scale)
+    return int(-(-value // 10**scale))
 
 
 def decimal_floor(value: int, scale: int) -> int:
-    return value // int(10**scale)
+    return int(value // 10**scale)
 
 
 def greatest(*values: Any) -> Any:

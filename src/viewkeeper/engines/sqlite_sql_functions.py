@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from viewkeeper.engines.sql import Expression
+from viewkeeper.engines.sql_dates import PARTS
 from viewkeeper.program.types import Kind, Type
 
 COMPARISONS = {"sql_eq": "=", "sql_ne": "<>", "sql_lt": "<", "sql_le": "<=", "sql_gt": ">", "sql_ge": ">="}
@@ -16,6 +17,15 @@ _TEMPLATES: dict[str, str] = {
     "sql_not": "(NOT {0})",
     "sql_null": "({0} IS NULL)",
     "sql_mod": "vk_remainder({0}, {1})",
+    "sql_to_bool": "({0} <> 0)",
+    "sql_timestamp_of": "({0} * 86400000000)",
+    "sql_date_add": "vk_sql_fit_days({0} + {1})",
+    "sql_date_diff": "({0} - {1})",
+    "sql_timestamp_add": "vk_sql_fit_time({0} + {1})",
+    "sql_timestamp_diff": "({0} - {1})",
+    "sql_length": "length({0})",
+    "sql_instr": "instr({0}, {1})",
+    "sql_contains": "(instr({0}, {1}) > 0)",
 }
 
 # For some kinds of the first argument there are functions of their own.
@@ -31,6 +41,17 @@ _OF_KINDS: dict[tuple[str, Kind], str] = {
     ("sql_floor", Kind.NUMBER): "{0}",
     ("sql_floor", Kind.FLOAT): "vk_sql_float_floor({0})",
     ("sql_floor", Kind.DECIMAL): "vk_sql_decimal_floor({0}, {scale})",
+    ("sql_string", Kind.NUMBER): "CAST({0} AS TEXT)",
+    ("sql_string", Kind.UNSIGNED): "CAST({0} AS TEXT)",
+    ("sql_string", Kind.FLOAT): "vk_sql_float_text({0})",
+    ("sql_string", Kind.SYMBOL): "{0}",
+    ("sql_string", Kind.BOOL): "CASE {0} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END",
+    ("sql_string", Kind.DATE): "vk_date_to_string({0})",
+    ("sql_string", Kind.TIMESTAMP): "vk_sql_time_text({0})",
+    ("sql_string", Kind.DECIMAL): "vk_decimal_to_string({0}, {scale})",
+    ("sql_add_months", Kind.TIMESTAMP): "vk_sql_time_add_months({0}, {1})",
+    ("sql_date_format", Kind.DATE): "vk_sql_date_format({0} * 86400000000, {1})",
+    **{(f"sql_{name}", Kind.TIMESTAMP): f"vk_sql_time_{name}({{0}})" for name in PARTS},
 }
 
 
@@ -54,6 +75,10 @@ def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) ->
             return f"vk_sql_decimal({sql[0]}, {result.scale - first.scale}, {result.precision})"
         case "sql_divide" | "sql_multiply" | "sql_average":
             return moved(function, arguments, result)
+        case "sql_text_to_decimal":
+            return f"vk_sql_text_to_decimal({sql[0]}, {result.precision}, {result.scale})"
+        case "sql_trim" | "sql_ltrim" | "sql_rtrim":
+            return f"{function[4:]}({', '.join(sql)})"
         case "sql_round" if first.kind is Kind.DECIMAL:
             dropped, zeros = rounding(arguments)
             return f"vk_sql_round_decimal({sql[0]}, {dropped}, {zeros})" if dropped > 0 else sql[0]

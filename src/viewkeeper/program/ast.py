@@ -307,6 +307,11 @@ def subterms(term: Term) -> Iterator[Term]:
             yield from subterms(target)
 
 
+def constants_of(call: Call) -> list[Value]:
+    """The values of the arguments that are constants, None of the others."""
+    return [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
+
+
 def relation_read(literal: Literal) -> str:
     """The relation of an atom or a negation, "" of another literal."""
     match literal:

@@ -13,6 +13,9 @@ Typing = Callable[[Sequence[Type], Sequence[object]], Type | None]
 # For so many arguments, the type of each; None for those that share a type.
 Places = Callable[[int], Sequence[Type | None]]
 
+# Can the function fail, given the values of the arguments that are constants, None of others?
+CanFail = Callable[[Sequence[object]], bool]
+
 MANY = 10_000
 
 
@@ -35,7 +38,7 @@ class Function:
 
     ``alike`` is the number of leading arguments that must share one type (-1: all), so that open constants among them adopt it.
     ``takes`` are the types of the arguments where there is only one choice.
-    ``partial`` functions can fail. ``sure`` is the number of leading arguments that are evaluated in any case (-1: all); of the
+    ``partial`` functions can fail, some of them not with every constant. ``sure`` is the number of leading arguments that are evaluated in any case (-1: all); of the
     others only those are that the result depends on.
     """
 
@@ -44,7 +47,7 @@ class Function:
     typing: Typing
     accepts: str
     alike: int = -1
-    partial: bool = True
+    partial: bool | CanFail = True
     takes: tuple[Type, ...] | Places = ()
     nulls: Nulls = Nulls.STRICT
     sure: int = -1
@@ -54,6 +57,10 @@ class Function:
         if callable(self.takes):
             return self.takes(count)
         return self.takes[:count] if self.takes else [None] * count
+
+    def can_fail(self, constants: Sequence[object]) -> bool:
+        """Can it fail, given the values of the arguments that are constants, None of others?"""
+        return self.partial(constants) if callable(self.partial) else self.partial
 
     def may_be_null(self, arguments: Sequence[bool]) -> bool:
         """Can the result be NULL, given which arguments can?"""
@@ -113,7 +120,7 @@ def fixed(
     takes: tuple[Type, ...],
     result: Type,
     accepts: str,
-    partial: bool = False,
+    partial: bool | CanFail = False,
     least: int | None = None,
     nulls: Nulls = Nulls.STRICT,
 ) -> Function:

@@ -5,9 +5,10 @@ Where Spark answers with an infinite number or NaN, or with a year that has not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from viewkeeper.program.signatures import MANY, Function, Nulls, Typing, chosen_from, comparable, convert, fixed, same
+from viewkeeper.program.signatures import MANY, CanFail, Function, Nulls, Typing, chosen_from, comparable, convert, fixed, same
 from viewkeeper.program.types import (
     BOOL,
     DATE,
@@ -131,6 +132,39 @@ def _joined(types: Sequence[Type], _: Sequence[object]) -> Type | None:
     return SYMBOL if all(t.kind is Kind.SYMBOL for t in types) else None
 
 
+# ---- constants with which functions do not fail
+
+
+def _counts(*places: int) -> CanFail:
+    """Places and lengths have 32 bits."""
+
+    def can_fail(constants: Sequence[object]) -> bool:
+        counts = [constants[place] for place in places if place < len(constants)]
+        return not all(isinstance(count, int) and -(2**31) <= count < 2**31 for count in counts)
+
+    return can_fail
+
+
+def _like_fails(constants: Sequence[object]) -> bool:
+    """In a pattern of LIKE only %, _ and itself may stand behind the escape."""
+    pattern, escape = constants[1], constants[2] if len(constants) == 3 else "\\"
+    if not isinstance(pattern, str) or not isinstance(escape, str) or len(escape) != 1:
+        return True
+    mark = re.escape(escape)
+    return re.fullmatch(f"([^{mark}]|{mark}[%_{mark}])*", pattern, re.DOTALL) is None
+
+
+def _pattern_fails(constants: Sequence[object]) -> bool:
+    try:
+        return not (isinstance(constants[1], str) and re.compile(constants[1]))
+    except re.error:
+        return True
+
+
+def _index_fails(constants: Sequence[object]) -> bool:
+    return constants[2] == 0 or _counts(2)(constants)
+
+
 # ---- functions
 
 
@@ -229,10 +263,10 @@ def _dates() -> list[Function]:
         fixed("sql_timestamp_add", (TIMESTAMP, NUMBER), TIMESTAMP, "a timestamp and a number", partial=True),
         fixed("sql_timestamp_diff", (TIMESTAMP, TIMESTAMP), NUMBER, "two timestamps"),
         fixed("sql_last_day", (DATE,), DATE, "a date"),
-        Function("sql_trunc", (2, 2), _truncated, "a date and a constant unit: year, quarter, month or week", takes=(DATE, SYMBOL)),
+        Function("sql_trunc", (2, 2), _truncated, "a date and a constant unit: year, quarter, month or week", partial=False, takes=(DATE, SYMBOL)),
         Function(
             "sql_date_trunc", (2, 2), _time_truncated, "a constant unit from year to microsecond, and a timestamp",
-            takes=(SYMBOL, TIMESTAMP),
+            partial=False, takes=(SYMBOL, TIMESTAMP),
         ),
         fixed("sql_make_date", (NUMBER, NUMBER, NUMBER), DATE, "three numbers", partial=True),
         Function(
@@ -248,21 +282,21 @@ def _texts() -> list[Function]:
     return [
         *(fixed(f"sql_{n}", (text,), text, one) for n in ("upper", "lower", "reverse", "initcap", "md5")),
         *(fixed(f"sql_{n}", (text,), number, one) for n in ("length", "ascii")),
-        fixed("sql_substring", (text, number, number), text, "a symbol and one or two numbers", least=2),
+        fixed("sql_substring", (text, number, number), text, "a symbol and one or two numbers", _counts(1, 2), least=2),
         *(fixed(f"sql_{n}", (text, text), text, "one or two symbols", least=1) for n in ("trim", "ltrim", "rtrim")),
         *(fixed(f"sql_{n}", (text, text, text), text, "three symbols") for n in ("replace", "translate")),
-        *(fixed(f"sql_{n}", (text, number, text), text, "a symbol, a number, a symbol", least=2) for n in ("lpad", "rpad")),
-        fixed("sql_instr", (text, text), number, two),
-        fixed("sql_locate", (text, text, number), number, "two symbols and a number"),
-        *(fixed(f"sql_{n}", (text, number), text, "a symbol and a number") for n in ("left", "right")),
-        fixed("sql_repeat", (text, number), text, "a symbol and a number", partial=True),
-        fixed("sql_split_part", (text, text, number), text, "two symbols and a number", partial=True),
         *(
-            fixed(f"sql_{n}", (text, text, text), BOOL, "two or three symbols", partial=True, least=2)
-            for n in ("like", "ilike")
+            fixed(f"sql_{n}", (text, number, text), text, "a symbol, a number, a symbol", _counts(1), least=2)
+            for n in ("lpad", "rpad")
         ),
+        fixed("sql_instr", (text, text), number, two),
+        fixed("sql_locate", (text, text, number), number, "two symbols and a number", _counts(2)),
+        *(fixed(f"sql_{n}", (text, number), text, "a symbol and a number", _counts(1)) for n in ("left", "right")),
+        fixed("sql_repeat", (text, number), text, "a symbol and a number", _counts(1)),
+        fixed("sql_split_part", (text, text, number), text, "two symbols and a number", _index_fails),
+        *(fixed(f"sql_{n}", (text, text, text), BOOL, "two or three symbols", _like_fails, least=2) for n in ("like", "ilike")),
         *(fixed(f"sql_{n}", (text, text), BOOL, two) for n in ("starts_with", "ends_with", "contains")),
-        fixed("sql_rlike", (text, text), BOOL, two, partial=True),
+        fixed("sql_rlike", (text, text), BOOL, two, _pattern_fails),
         Function(
             "sql_concat_ws", (1, MANY), _joined, "symbols", partial=False, takes=lambda k: [SYMBOL] * k, nulls=Nulls.FIRST
         ),

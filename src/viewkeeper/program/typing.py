@@ -32,6 +32,7 @@ from viewkeeper.program.ast import (
     Variable,
     Wildcard,
     all_variables,
+    constants_of,
     subterms,
     variables_of,
 )
@@ -551,8 +552,7 @@ def _aggregated(aggregate: Aggregate, target: Type | None) -> Type | None:
 
 
 def _call_type(call: Call, types: Sequence[Type]) -> Type | None:
-    constants = [argument.value if isinstance(argument, Constant) else None for argument in call.arguments]
-    return FUNCTIONS[call.function].typing(types, constants)
+    return FUNCTIONS[call.function].typing(types, constants_of(call))
 
 
 # ---- NULL
@@ -565,7 +565,22 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
         found = _with_nullability(Rule(Atom("", ()), (windowing.source,)), types, relations)
         values = zip(windowing.results, windowing.windows, strict=True)
         return found | {name: found[name].optional(is_nullable(w.operation)) for name, w in values if name in found}
-    sources: dict[str, list[bool]] = {name: [] for name in types}
+    sources = _sources(rule.body, relations)
+    grouped = grouping_of(rule)
+    if grouped is not None:
+        inner = _with_nullability(Rule(Atom("", ()), grouped.body), dict(types), relations)
+        for name, type_ in inner.items():
+            sources.setdefault(name, [type_.nullable])
+    return {name: type_.optional(_is_nullable(sources.get(name, []))) for name, type_ in types.items()}
+
+
+def _is_nullable(sources: list[bool]) -> bool:
+    return len(sources) == 1 and sources[0]
+
+
+def _sources(body: Sequence[Literal], relations: dict[str, Relation]) -> dict[str, list[bool]]:
+    """For each variable what binds it or needs its value, and whether that may be NULL."""
+    sources: dict[str, list[bool]] = {}
 
     def occurs(name: str, nullable: bool) -> None:
         sources.setdefault(name, []).append(nullable)
@@ -574,7 +589,7 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
         for name in required_variables(term):
             occurs(name, False)
 
-    def visit(literal: Literal) -> None:
+    for literal in body:
         match literal:
             case Atom() if literal.relation in relations:
                 for argument, column in zip(literal.arguments, relations[literal.relation].columns, strict=False):
@@ -588,24 +603,14 @@ def _with_nullability(rule: Rule, types: dict[str, Type], relations: dict[str, R
             case Test() if literal.predicate != "is_null" or literal.negated:
                 for argument in literal.arguments:
                     needs(argument)
-            case Either():
-                # A variable of an aggregate's alternatives: nullable if it is in one of them.
-                found = [_with_nullability(Rule(Atom("", ()), a), dict(types), relations) for a in literal.alternatives]
-                for name in {n for a in literal.alternatives for n in all_variables(a)}:
-                    occurs(name, any(f[name].nullable for f in found if name in f))
-
-    for literal in rule.body:
-        visit(literal)
-    grouped = grouping_of(rule)
-    if grouped is not None:
-        inner = _with_nullability(Rule(Atom("", ()), grouped.body), dict(types), relations)
-        for name, type_ in inner.items():
-            if not sources.get(name):
-                occurs(name, type_.nullable)
-    return {
-        name: type_.optional(len(sources[name]) == 1 and sources[name][0]) if name in sources else type_
-        for name, type_ in types.items()
-    }
+    for literal in body:
+        if isinstance(literal, Either):
+            alternatives = [_sources(alternative, relations) for alternative in literal.alternatives]
+            for name in {name for found in alternatives for name in found}:
+                # What only some alternatives need is no need of the others, unless they are all that binds it.
+                if name not in sources or all(name in found for found in alternatives):
+                    occurs(name, any(_is_nullable(found[name]) for found in alternatives if name in found))
+    return sources
 
 
 def required_variables(term: Term) -> set[str]:

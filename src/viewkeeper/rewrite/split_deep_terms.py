@@ -16,7 +16,7 @@ would be: there the step is sql_if(c, 1 / x, null). Conditions come first, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.program.ast import (
@@ -33,6 +33,7 @@ from viewkeeper.program.ast import (
     Truth,
     Variable,
     all_variables,
+    constants_of,
     literal_terms,
     subterms,
     variables_of,
@@ -209,7 +210,7 @@ def _sql_weight(function: str, arguments: Sequence[Term]) -> int:
 
 
 def can_fail(term: Term) -> bool:
-    return any(isinstance(part, Call) and FUNCTIONS[part.function].partial for part in subterms(term))
+    return any(isinstance(part, Call) and FUNCTIONS[part.function].can_fail(constants_of(part)) for part in subterms(term))
 
 
 @dataclass
@@ -268,10 +269,16 @@ def _needed(call: Call, place: int) -> Term:
             return missing[0] if len(missing) == 1 else Call("sql_and", missing)
         case "sql_and":
             # not decided: none of those before is false
-            return Call("sql_if", tuple(part for a in deciding for part in (Call("sql_eq", (a, no)), no)) + (yes,))
+            return Call("sql_if", (*_each(tuple(Call("sql_eq", (a, no)) for a in deciding), no), yes))
         case "sql_or":
-            return Call("sql_if", tuple(part for a in deciding for part in (a, no)) + (yes,))
+            return Call("sql_if", (*_each(deciding, no), yes))
     met = place % 2 == 1 and place < len(call.arguments) - 1
     unmet = deciding[:-1] if met else deciding
     last = (deciding[-1], yes, no) if met else (yes,)
-    return Call("sql_if", tuple(part for a in unmet for part in (a, no)) + last)
+    return Call("sql_if", (*_each(unmet, no), *last))
+
+
+def _each(conditions: Sequence[Term], value: Term) -> Iterator[Term]:
+    for condition in conditions:
+        yield condition
+        yield value

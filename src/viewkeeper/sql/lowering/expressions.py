@@ -211,7 +211,7 @@ class Expressions:
             case exp.Neg():
                 return self._negative(node)
             case exp.Cast():
-                return self.cast(self.value(node.this), node.to, node, isinstance(node, exp.TryCast))
+                return self.cast(self.value(node.this), node.to, node, bool(node.args.get("safe")))
             case exp.Interval():
                 self._unsupported(node, "an interval on its own", "Add it to a date or subtract it from one.")
             case exp.Window():

@@ -224,8 +224,8 @@ class Queries:
             known = any(name.lower() == node.name.lower() for name, _ in body.columns())
             for output in select.expressions:
                 if not known and isinstance(output, exp.Alias) and output.alias.lower() == node.name.lower():
-                    return output.this
-        return node.this if isinstance(node, exp.Paren) else node
+                    return _unaliased(output)
+        return _unaliased(node)
 
     def _group(self, select: exp.Select, body: Body, nodes: list[exp.Expr], chosen: tuple[int, ...]) -> Rows:
         whole = select.args.get("group") is None
@@ -746,7 +746,9 @@ def output_name(node: exp.Expr) -> str:
 
 
 def _unaliased(node: exp.Expr) -> exp.Expr:
-    return node.this if isinstance(node, exp.Alias) else node
+    while isinstance(node, (exp.Alias, exp.Paren)):
+        node = node.this
+    return node
 
 
 def _alias_columns(node: exp.Expr) -> tuple[str, ...]:

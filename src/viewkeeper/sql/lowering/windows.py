@@ -25,8 +25,10 @@ from viewkeeper.program.ast import (
     Comparison,
     Constant,
     Frame,
+    Literal,
     Order,
     Over,
+    Relation,
     Rule,
     Term,
     Variable,
@@ -162,6 +164,7 @@ class _Windows:
     columns: dict[Term, tuple[Variable, SqlType, Term]] = field(default_factory=dict)
     results: dict[tuple[object, ...], tuple[Variable, SqlType]] = field(default_factory=dict)
     windows: list[tuple[Variable, Aggregate]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
 
     def column(self, value: Lowered) -> Variable:
         """A column of the rows that windows look at."""
@@ -193,7 +196,8 @@ class _Windows:
             for name in all_variables((Comparison("=", value.term, ZERO),)):
                 if name not in computed:
                     self._variable(name)
-        for name in dict.fromkeys(v for key in body.keys for v in (key[0] if key else ())):
+        self.keys = list(dict.fromkeys(v for key in body.keys for v in key[0]))
+        for name in self.keys:
             self._variable(name)
         literals = list(body.literals)
         times = body.times()
@@ -201,11 +205,9 @@ class _Windows:
             copy = builder.variable("copy")
             literals.append(Comparison("=", copy, Call("range", (ZERO, times))))
             self.columns[copy] = (copy, BIGINT, copy)
-        columns = list(self.columns.values())
-        if not columns:
-            columns = [(builder.variable("one"), BIGINT, ONE)]
-        relation = builder.derive([(v.name, t) for v, t, _ in columns], ([term for _, _, term in columns], literals))
-        variables = [v for v, _, _ in columns]
+            self.keys.append(copy.name)
+        relation, variables = self._rows(literals)
+        width = len(variables)
         types = {v.name: t for v, t in self.results.values()}
         nullable = {v.name: c.type.nullable for v, c in zip(variables, relation.columns, strict=True)}
         for partition in dict.fromkeys(a.over.partition for _, a in self.windows if a.over):
@@ -218,7 +220,18 @@ class _Windows:
             nullable |= {v.name: may_be_null(a) for v, a in chosen}
             equations = tuple(Comparison("=", v, replace(a, body=(atom,))) for v, a in chosen)
             builder.rules.append(Rule(Atom(relation.name, tuple(variables)), equations))
-        return self._reading(relation.name, variables, nullable, types, outputs, len(columns))
+        return self._reading(relation.name, variables, nullable, types, outputs, width)
+
+    def _rows(self, literals: list[Literal]) -> tuple[Relation, list[Variable]]:
+        """The relation of the rows that windows look at, with its columns' variables; if there is one already, that."""
+        builder, columns = self.queries.builder, list(self.columns.values())
+        match literals:
+            case [Atom() as atom] if {term for _, _, term in columns} <= set(atom.arguments):
+                return builder.relations[atom.relation], [v for v in atom.arguments if isinstance(v, Variable)]
+        if not columns:
+            columns = [(builder.variable("one"), BIGINT, ONE)]
+        relation = builder.derive([(v.name, t) for v, t, _ in columns], ([term for _, _, term in columns], literals))
+        return relation, [v for v, _, _ in columns]
 
     def _variable(self, name: str) -> None:
         """A variable of the body as a column."""
@@ -237,7 +250,7 @@ class _Windows:
         after = Body(self.queries.builder, self.body.parent)
         new = {v.name: after.variable(v.name) for v in variables}
         after.literals.append(Atom(relation, tuple(new.values())))
-        after.keys = [(tuple(new[v.name].name for v in variables[:width]),)]
+        after.keys = [(tuple(new[v].name for v in self.keys), tuple(new[v.name].name for v in variables[:width]))]
         mapping: dict[str, Term] = dict(new)
         columns = [("", replace(value, term=substitute_in(value.term, mapping))) for value in outputs]
         columns += [(v.name, Lowered(new[v.name], types[v.name], nullable[v.name])) for v, _ in self.windows]
