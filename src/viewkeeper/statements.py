@@ -11,6 +11,7 @@ those are one transaction, which queries in it see from inside:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -168,6 +169,7 @@ class _Script:
                 with self._changing() as change:
                     transaction = _Transaction(self, change)
                     results = transaction.run(statements)
+                    change.started = time.monotonic()  # what it costs to ask is not what it costs to change
                     commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
             except _Affected:
                 with house._trying(held=True) as trial:
