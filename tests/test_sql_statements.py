@@ -227,6 +227,15 @@ def test_rows_of_datalog(shop: Warehouse) -> None:
     assert right(shop)
 
 
+def test_bags_of_datalog(shop: Warehouse) -> None:
+    shop.define(".decl one(x: number, n: number) bag key(x)\n.decl other(x: number, n: number) bag")
+    shop.sql("INSERT INTO one VALUES (1), (1)")
+    assert list(shop.query("one(x, n)")) == [(1, 2)]
+    assert refusal(shop, "INSERT INTO other VALUES (1)").startswith("error[SQL_UNSUPPORTED]: changing a bag")
+    shop.load("other", [(1, 2)])
+    assert rows(shop, "SELECT * FROM other") == [(1,), (1,)]
+
+
 # ---- transactions
 
 
@@ -350,7 +359,14 @@ def test_load_counts_copies(shop: Warehouse, tmp_path: Path) -> None:
 # ---- definitions
 
 
-def test_what_is_defined_stays(shop: Warehouse, tmp_path: Path) -> None:
+def test_a_base_relation_without_rows_gets_other_columns(shop: Warehouse) -> None:
+    shop.define(".decl p(x: number)")
+    shop.define(".decl p(x: number, y: symbol)", replace=True)
+    shop.load("p", [(1, "a")])
+    assert rows(shop, "SELECT * FROM p") == [(1, "a")]
+
+
+def test_what_is_defined_stays(shop: Warehouse) -> None:
     shop.sql(
         "ALTER TABLE sale ADD COLUMN note STRING; CREATE OR REPLACE MATERIALIZED VIEW sold AS SELECT DISTINCT item FROM sale"
     )

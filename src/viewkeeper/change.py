@@ -114,7 +114,7 @@ class Change(State):
 
     def load(self, relation: Relation, source: Any, options: Options, reading: Reading, choice: Choice) -> int:
         """Wants the rows of a source; returns how many are new."""
-        if "bag" in relation.qualifiers and relation.name not in self.program.derived:
+        if counts_copies(relation):
             return self._load_bag(relation, source, options, reading)
         if choice.engine == "spark" and isinstance(source, (str, Path)):
             added = self._load_with_spark(relation, Path(source), options, reading)
@@ -556,6 +556,11 @@ class Change(State):
         rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=dict(self.changes), views=views)
+
+
+def counts_copies(relation: Relation) -> bool:
+    """Does the last column of a base relation say how often the row before it is there?"""
+    return "bag" in relation.qualifiers and relation.key == tuple(column.name for column in relation.columns[:-1])
 
 
 class _Pending:

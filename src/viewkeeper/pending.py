@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from viewkeeper.change import Operation, key_error
+from viewkeeper.change import Operation, counts_copies, key_error
 from viewkeeper.changed import StoredRow
 from viewkeeper.program.ast import Relation
 
@@ -20,7 +20,7 @@ class Pending:
 
     def __init__(self, relation: Relation, known: Callable[[StoredRow], list[StoredRow]]) -> None:
         self.relation, self._known = relation, known
-        self._bag = "bag" in relation.qualifiers
+        self._bag = counts_copies(relation)
         places = {column.name: place for place, column in enumerate(relation.columns)}
         self._key = [places[name] for name in relation.key]
         self._before: dict[StoredRow, StoredRow | None] = {}

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from viewkeeper.errors import counted
 from viewkeeper.program.ast import Column, Program, Relation
-from viewkeeper.sql.naming import column_named, found, only, table_named, visible
+from viewkeeper.sql.naming import column_named, found, is_bag, only, table_named, visible
 from viewkeeper.sql.reading import Statement
 
 MODIFYING = (exp.Insert, exp.Update, exp.Delete, exp.TruncateTable, exp.Merge)
@@ -59,6 +59,9 @@ def target(statement: Statement, table: exp.Expr, program: Program) -> Relation:
     only(statement, table, "this", "alias")
     if relation.name in program.derived:
         statement.refuse("SQL_TARGET", table, view=relation.name, what="has the rows of its query")
+    if is_bag(relation) and relation.key != tuple(column.name for column in visible(relation)):
+        hint = f"Declare it with key({', '.join(column.name for column in visible(relation))}), or change it in Datalog."
+        statement.refuse("SQL_UNSUPPORTED", table, what="changing a bag whose key is not the row", hint=hint)
     return relation
 
 
