@@ -92,6 +92,7 @@ class Change(State):
 
     @cached_property
     def tables(self) -> EmbeddedEngine:
+        self.writer.engine.stored |= {kept.name for kept in self.kept.values() if kept.place == "hot"}
         return self.writer.engine
 
     @property
