@@ -164,9 +164,9 @@ class Change(State):
     def _want_all(self, relation: Relation, batches: Iterable[pa.RecordBatch]) -> int:
         """Rows that shall be there; returns how many are not yet."""
         name, base = relation.name, self.maintainer.base(relation.name)
-        if self.kept[name].rows == 0 and not relation.key:
+        if self.kept[name].rows == 0:
             # Into the table at once: what comes first needs no comparison.
-            added = self.tables.insert_into(relation, batches)
+            added = self._insert_first(relation, iter(batches))
             if added:
                 self._fresh[name], self.signs[name] = added, CAME
             return added
@@ -176,6 +176,20 @@ class Change(State):
         if signs:
             self.signs[name] = signs
         return base.came()
+
+    def _insert_first(self, relation: Relation, batches: Iterator[pa.RecordBatch]) -> int:
+        """Rows of a relation that has none; returns how many."""
+        added = 0
+        for batch in batches:
+            try:
+                added += self.tables.insert_into(relation, [batch])
+            except sqlite3.IntegrityError:
+                base = self.maintainer.base(relation.name)
+                for rest in (batch, *batches):
+                    base.want(rows_of_batch(rest, max(1, relation.arity)), True)
+                base.net()
+                raise key_error(relation, base.broken_keys(_SHOWN + 1)) from None
+        return added
 
     def want(self, operations: Iterable[Operation]) -> None:
         """Makes the operations, one after the other, into what is there after them."""

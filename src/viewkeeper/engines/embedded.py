@@ -39,6 +39,7 @@ from viewkeeper.program.types import NUMBER, Kind, Type
 
 T = TypeVar("T")
 BATCH = 50_000
+_NARROW = 4  # columns
 _CHECK_EVERY = 200_000  # virtual machine instructions between two looks for Ctrl-C
 
 
@@ -90,20 +91,19 @@ class EmbeddedEngine:
         columns = [column_definition(c) for c in relation.columns] or ["present INTEGER NOT NULL"]
         columns += [f"{name(column)} INTEGER NOT NULL" for column in more]
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
-        unique = [identity(name(sql_name(c.name)), c.type) for c in relation.columns] or ["present"]
+        unique = ", ".join(self._unique(relation))
+        what = "key of" if relation.key else "rows of"
         where = self.dialect.where(relation.name)
         self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) STRICT")
         self._execute(
-            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name('rows of ' + sql_name(relation.name))}"
-            f" ON {name(sql_name(relation.name))} ({', '.join(unique)})"
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(f'{what} {sql_name(relation.name)}')}"
+            f" ON {name(sql_name(relation.name))} ({unique})"
         )
-        if relation.key:
-            types = {c.name: c.type for c in relation.columns}
-            key = [identity(name(sql_name(column)), types[column]) for column in relation.key]
-            self._execute(
-                f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name('key of ' + sql_name(relation.name))}"
-                f" ON {name(sql_name(relation.name))} ({', '.join(key)})"
-            )
+
+    def _unique(self, relation: Relation) -> list[str]:
+        """What no two rows have in common: the key, or where there is none everything."""
+        columns = [relation.columns[i] for i in unique_columns(relation)]
+        return [identity(self.dialect.identifier(sql_name(c.name)), c.type) for c in columns] or ["present"]
 
     def clear(self, relation: str) -> None:
         """Removes all rows."""
@@ -126,16 +126,25 @@ class EmbeddedEngine:
 
     def insert_into(self, declared: Relation, rows: Iterable[pa.RecordBatch]) -> int:
         relation, width = declared.name, max(1, declared.arity)
-        # The same row again is no conflict; another one with the same key is.
-        name = self.dialect.identifier
-        unique = ", ".join(identity(name(sql_name(c.name)), c.type) for c in declared.columns) or "present"
-        sql = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)}) ON CONFLICT ({unique}) DO NOTHING"
+        values = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)})"
+        sql = f"{values} ON CONFLICT ({', '.join(self._unique(declared))}) DO {self._again(declared)}"
         before = self.connection.total_changes
         for batch in rows:
             self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width)))
         added = self.connection.total_changes - before
         self._rows.pop(relation, None)
         return added
+
+    def _again(self, relation: Relation) -> str:
+        """The same row again is no conflict; another one with the same key is, and gets a NULL where there cannot be one."""
+        others = [c for c in relation.columns if c.name not in relation.key]
+        never = next((c for c in relation.columns if not c.type.nullable), None)
+        if not relation.key or not others or never is None:
+            return "NOTHING"
+        name = self.dialect.identifier
+        columns = [name(sql_name(c.name)) for c in others]
+        differs = " OR ".join(f"{column} IS NOT excluded.{column}" for column in columns)
+        return f"UPDATE SET {name(sql_name(never.name))} = NULL WHERE {differs}"
 
     def insert_rows(self, relation: Relation, rows: Iterable[tuple[Any, ...]]) -> None:
         """Adds rows of stored values that are not there yet."""
@@ -230,15 +239,18 @@ class EmbeddedEngine:
         return int(top)
 
     def index(self, access: Access, relation: Relation) -> None:
-        """An index that starts with the columns bound, unless the unique one does."""
+        """An index that starts with the columns bound, unless the unique one does.
+
+        Of a narrow relation it has all columns, so that the rows themselves need not be looked up.
+        """
         if relation.name in self.stored and not self.may_change:
             return
-        nullable = any(column.type.nullable for column in relation.columns)
-        if access.columns == tuple(range(len(access.columns))) and not nullable:
+        unique, bound = unique_columns(relation), set(access.columns)
+        if not any(relation.columns[i].type.nullable for i in unique) and (
+            bound == set(unique[: len(bound)]) or bound >= set(unique)
+        ):
             return
-        if len(access.columns) == relation.arity and not nullable:
-            return
-        rest = [i for i in range(relation.arity) if i not in access.columns]
+        rest = [i for i in range(relation.arity) if i not in access.columns] if relation.arity <= _NARROW else []
         columns = [sql_name(relation.columns[i].name) for i in (*access.columns, *rest)]
         name = self.dialect.identifier
         index = name(f"{sql_name(relation.name)} by {' '.join(columns[: len(access.columns)])}")
@@ -352,6 +364,12 @@ class EmbeddedEngine:
 def column_definition(column: Column) -> str:
     name = sql_name(column.name).replace('"', '""')
     return f'"{name}" {STORAGE.get(column.type.kind, "INTEGER")}{"" if column.type.nullable else " NOT NULL"}'
+
+
+def unique_columns(relation: Relation) -> tuple[int, ...]:
+    """The columns (positions) in which no two rows agree."""
+    places = {column.name: i for i, column in enumerate(relation.columns)}
+    return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
 
 
 def identity(column: str, type_: Type) -> str:
