@@ -313,6 +313,11 @@ def test_order_and_limit(shop: Warehouse) -> None:
     assert rows(shop, "SELECT * FROM sale ORDER BY amount") == [(2, None), (3, 1), (4, 2), (1, 5), (1, 5)]
     assert rows(shop, "SELECT item FROM sale ORDER BY amount DESC, item LIMIT 3 OFFSET 1") == [(1,), (4,), (3,)]
     assert rows(shop, "SELECT item FROM sale ORDER BY amount DESC NULLS FIRST LIMIT 2") == [(2,), (1,)]
+    assert rows(shop, "SELECT * FROM sale ORDER BY item DESC, amount LIMIT 2") == [(4, 2), (3, 1)]
+    assert rows(shop, "SELECT *, -item AS less FROM sale ORDER BY 3, 2 LIMIT 2") == [(4, 2, -4), (3, 1, -3)]
+    assert refusal(shop, "SELECT * FROM sale ORDER BY 3").startswith("error[SQL_UNSUPPORTED]: ORDER BY 3, of 2 outputs,")
+    shop.sql("CREATE MATERIALIZED VIEW most AS SELECT * FROM sale ORDER BY item DESC LIMIT 1")
+    assert rows(shop, "SELECT * FROM most") == [(4, 2)]
     assert rows(shop, "SELECT item AS x, item AS x FROM sale ORDER BY -item LIMIT 1") == [(4, 4)]
 
 
