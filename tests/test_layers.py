@@ -25,8 +25,18 @@ MAY_KNOW: dict[str, set[str]] = {
 }
 COMMON = {"errors"}
 # Kept out of modules that are imported to look at a warehouse or to print help, wherever that is not inside a function.
-HEAVY = {"pyarrow", "pyspark", "pandas", "rich"}
-QUICK = ["cli", "warehouse.py", "state.py", "outcomes.py", "answer.py", "store/catalog.py", "store/lock.py", "store/rejects.py"]
+HEAVY = {"pyarrow", "pyspark", "pandas", "rich", "sqlglot", "prompt_toolkit"}
+QUICK = [
+    "cli",
+    "warehouse.py",
+    "state.py",
+    "outcomes.py",
+    "answer.py",
+    "definitions.py",
+    "store/catalog.py",
+    "store/lock.py",
+    "store/rejects.py",
+]
 
 
 def modules(folder: str) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from viewkeeper.program.ast import Column, Program, Relation
 from viewkeeper.program.plan import Base, Plan, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
-from viewkeeper.sources import Options, read_source
+from viewkeeper.sources import Options, has_column, read_source
 from viewkeeper.state import State, facts_of
 from viewkeeper.store.catalog import TABLES as CATALOG_TABLES
 from viewkeeper.store.catalog import Kept
@@ -93,6 +94,7 @@ class Change(State):
 
     @cached_property
     def tables(self) -> EmbeddedEngine:
+        self.writer.engine.stored |= {kept.name for kept in self.kept.values() if kept.place == "hot"}
         return self.writer.engine
 
     @property
@@ -115,6 +117,8 @@ class Change(State):
 
     def load(self, relation: Relation, source: Any, options: Options, reading: Reading, choice: Choice) -> int:
         """Wants the rows of a source; returns how many are new."""
+        if counts_copies(relation):
+            return self._load_bag(relation, source, options, reading)
         if choice.engine == "spark" and isinstance(source, (str, Path)):
             added = self._load_with_spark(relation, Path(source), options, reading)
             if added is not None:
@@ -123,6 +127,19 @@ class Change(State):
         if self.is_cold(relation.name):
             return self.cold.load(relation, batches)
         return self._want_all(relation, batches)
+
+    def _load_bag(self, relation: Relation, source: Any, options: Options, reading: Reading) -> int:
+        """Wants each row of a source once more, or as often more as it says itself; returns how many rows that are."""
+        counted = has_column(source, relation, options)
+        read = replace(relation, columns=relation.columns if counted else relation.columns[:-1], key=())
+        more: Counter[StoredRow] = Counter()
+        for batch in _reported(relation, read_source(source, read, options, reading), self.report):
+            for row in rows_of_batch(batch, max(1, read.arity)):
+                more[row[: relation.arity - 1]] += row[-1] if counted else 1
+        known = self.maintainer.base(relation.name).rows_with_key if self.kept[relation.name].rows else lambda key: []
+        rows = [(*row, number + sum(found[-1] for found in known(row))) for row, number in more.items()]
+        self.want([Operation("upsert", relation, rows)])
+        return more.total()
 
     def _load_with_spark(self, relation: Relation, source: Path, options: Options, reading: Reading) -> int | None:
         """Through a snapshot that Spark writes; None if the file must be read row by row, to say what is wrong with it.
@@ -346,8 +363,11 @@ class Change(State):
         facts = {name: rows for name in new.bases if (rows := self._new_facts(name, before))}
         affected = _above(new, changed | facts.keys())
         self._were |= self._set_aside(old, new, affected, before)
+        narrow = self._put_aside(before)
         maintainer = self.maintainer
         maintainer.create(new.core.by_name)
+        for relation in narrow:
+            self._widen(relation)
         for name, rows in facts.items():
             maintainer.base(name).want(rows, True)
             signs = maintainer.base(name).net()
@@ -421,6 +441,33 @@ class Change(State):
                     for table in _tables(name):
                         self.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
         return was
+
+    def _put_aside(self, before: Program) -> list[Relation]:
+        """Base relations that have other columns now, as they were; their rows are copied, and their tables made anew."""
+        found = []
+        for relation in before.relations:
+            name = relation.name
+            if name in before.derived | self.program.derived or name not in self.program.by_name:
+                continue
+            if self.program.relation(name).columns == relation.columns or self.is_cold(name):
+                continue
+            found.append(relation)
+            columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
+            self.tables.run(f'CREATE TABLE temp."was {sql_name(name)}" AS SELECT {columns} FROM main."{sql_name(name)}"', {})
+            self.tables.run(f'DROP TABLE main."{sql_name(name)}"', {})
+        return found
+
+    def _widen(self, before: Relation) -> None:
+        """Gives the rows of a base relation back, with NULL in its new columns. Rows of two shapes have nothing in common: all go,
+        and all come."""
+        relation, name = self.program.relation(before.name), sql_name(before.name)
+        if self.kept[before.name].rows:
+            known = {column.name for column in before.columns}
+            values = ", ".join(f'"{sql_name(c.name)}"' if c.name in known else "NULL" for c in relation.columns)
+            self.tables.run(f'INSERT INTO main."{name}" SELECT {values} FROM temp."was {name}"', {})
+            self.told(relation, self.maintainer.rows(before.name), self._was(before.name), before)
+            self.update(before.name, rows=self.kept[before.name].rows, snapshot=None)
+        self.tables.run(f'DROP TABLE temp."was {name}"', {})
 
     def _was(self, name: str) -> list[StoredRow]:
         return self.tables.run(f'SELECT * FROM temp."was {sql_name(name)}"', {}).fetchall()
@@ -528,6 +575,11 @@ class Change(State):
         rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=dict(self.changes), views=views)
+
+
+def counts_copies(relation: Relation) -> bool:
+    """Does the last column of a base relation say how often the row before it is there?"""
+    return "bag" in relation.qualifiers and relation.key == tuple(column.name for column in relation.columns[:-1])
 
 
 class _Pending:

@@ -44,6 +44,10 @@ class Definitions:
         if definition.kind == "drop":
             return without(program, definition.name)
         try:
+            if definition.kind == "sql":
+                from viewkeeper.sql.defining import folded
+
+                return folded(definition.text, definition.name, program)
             return parse(definition.text, definition.name, program, replacing=definition.kind == "replace")
         except ProgramError as error:
             why = f"what {definition.name} defined is not valid any more: {error.problems[0].message}"

@@ -12,7 +12,6 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.program.ast import Program
 from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.printing import print_rule
-from viewkeeper.program.strata import reach
 from viewkeeper.rewrite.maintenance_rules import maintenance_rules
 from viewkeeper.store.catalog import Kept
 from viewkeeper.writer import cold_relations, plan_of
@@ -51,7 +50,7 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
         why = "it, or something it reads, is kept only as a snapshot"
         return Explained(view, (Part(view, "recomputation", why, rules, (), (), ()),))
     plan = plan_of(program, cold_relations(program, dict(kept)))
-    own = {view} | (reach(plan.reads, {view}) - program.by_name.keys())
+    own = _own(view, plan, program)
     steps = [step for step in plan.steps if {r.name for r in step.relations} & own]
     statements, indexes = _statements(plan)
     return Explained(
@@ -69,6 +68,16 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
             for step in reversed(steps)
         ),
     )
+
+
+def _own(view: str, plan: Plan, program: Program) -> set[str]:
+    """The view and what is kept for its sake alone: what other relations are kept by is theirs."""
+    found, todo = {view}, [view]
+    while todo:
+        new = plan.reads.get(todo.pop(), frozenset()) - found - program.by_name.keys()
+        found |= new
+        todo += new
+    return found
 
 
 def _maintenance(plan: Plan, step: Step) -> Iterator[str]:

@@ -16,6 +16,7 @@ from viewkeeper.store.rejects import Reject
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from viewkeeper.answer import Answer
     from viewkeeper.engines.evaluator import Progress as Progress
     from viewkeeper.store.catalog import Catalog
 
@@ -67,6 +68,17 @@ class Commit:
     rejected: int = 0
     rejects: tuple[Reject, ...] = ()
     rejects_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a statement of SQL gave: a commit, which the statements of one transaction share, an answer, or a message."""
+
+    statement: str
+    kind: str
+    commit: Commit | None = None
+    answer: Answer | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True)

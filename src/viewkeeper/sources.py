@@ -57,6 +57,35 @@ def is_file(source: Any) -> bool:
     return isinstance(source, (str, Path))
 
 
+def has_column(source: Any, relation: Relation, options: Options) -> bool:
+    """Does the source have the last column of a relation, as far as it tells: by names, or by the length of its first row?"""
+    last, width = relation.columns[-1].name, relation.arity
+    if is_file(source):
+        return last in _names_in_file(Path(source), relation, options)
+    names = getattr(getattr(source, "schema", None), "names", None) or getattr(source, "columns", None)
+    if names is not None:
+        return last in list(names)
+    first = source[0] if isinstance(source, (list, tuple)) and source else ()
+    return last in first if isinstance(first, Mapping) else isinstance(first, (list, tuple)) and len(first) == width
+
+
+def _names_in_file(path: Path, relation: Relation, options: Options) -> Sequence[str]:
+    name = path.name.removesuffix(".gz").lower()
+    if name.endswith(".parquet") or path.is_dir():
+        import pyarrow.dataset as ds
+
+        return list(ds.dataset(path, format="parquet").schema.names)
+    if name.endswith((".jsonl", ".ndjson")):
+        with opened(path) as file:
+            first = json.loads(file.readline() or "null")
+        return list(first) if isinstance(first, Mapping) else []
+    form = options.applied(Format.of_path(path))
+    if form.header is False:
+        return []
+    with opened(path) as file:
+        return [text.strip().strip('"') for text in file.readline().strip().split(form.delimiter)]
+
+
 def about_rows(source: Any) -> int:
     """About how many rows a source has; 0 if it does not tell."""
     if is_file(source):

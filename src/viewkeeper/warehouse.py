@@ -11,8 +11,8 @@ Modules that need Arrow or Spark are imported where they are used, so that looki
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from viewkeeper.answer import Answer
-    from viewkeeper.change import Change
+    from viewkeeper.change import Change, Operation
     from viewkeeper.changed import Changed
     from viewkeeper.engines.interface import Engine
     from viewkeeper.explain import Explained
-    from viewkeeper.outcomes import Report
+    from viewkeeper.outcomes import Report, Result
     from viewkeeper.why import Why
     from viewkeeper.writer import Writer
 
@@ -235,7 +235,7 @@ class Warehouse:
         from viewkeeper.change import Operation
         from viewkeeper.sources import read_rows
 
-        with suppress(_DryRun), self._changing(strict=strict) as change:
+        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
             found = Rejects()
             wanted = []
             total = 0
@@ -246,17 +246,44 @@ class Warehouse:
                 total += reading.rows
             if found.rows:
                 raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            deleted = sum(len(one.rows) for one in wanted if one.kind == "delete")
-            choice = self._choose_for(change, engine, total, [one.relation for one in operations], deleted)
-            change.want(wanted)
-            commit = Commit(None, choice.engine, "everything is as wanted already")
-            if change.signs:
-                change.propagate(choice)
-                commit = change.finish("transaction", choice)
-            if dry_run:
-                commit = replace(commit, number=None, changes=change.read_changes())
-                raise _DryRun
-        return commit
+            return self._carry_out(change, wanted, engine, dry_run)
+
+    def _carry_out(self, change: Change, wanted: Sequence[Operation], engine: str | None, dry_run: bool) -> Commit:
+        """Operations as one transaction."""
+        total = sum(len(one.rows) for one in wanted)
+        deleted = sum(len(one.rows) for one in wanted if one.kind == "delete")
+        choice = self._choose_for(change, engine, total, [one.relation.name for one in wanted], deleted)
+        change.want(wanted)
+        commit = Commit(None, choice.engine, "everything is as wanted already")
+        if change.signs:
+            change.propagate(choice)
+            commit = change.finish("transaction", choice)
+        return replace(commit, number=None, changes=change.read_changes()) if dry_run else commit
+
+    # ---- SQL
+
+    def sql(
+        self,
+        text: str,
+        *,
+        name: str = "<sql>",
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        each: Callable[[Result], None] = lambda result: None,
+    ) -> list[Result]:
+        """Executes statements of SQL in Spark's dialect, separated by semicolons; returns what each gave, and tells ``each`` before.
+
+        INSERT, UPDATE and DELETE are one transaction, up to the next statement that defines something, which is a commit of its own.
+        """
+        from viewkeeper.statements import execute
+
+        self._refuse_closed()
+        results = []
+        for result in execute(self, text, name, engine, strict, dry_run):
+            results.append(result)
+            each(result)
+        return results
 
     # ---- asking
 
@@ -388,12 +415,15 @@ class Warehouse:
             idle.append(catalog)
 
     @contextmanager
-    def _changing(self, report: Report = silent, strict: bool = False, fresh: bool = False) -> Iterator[Change]:
-        """The warehouse held for one change; everything or nothing. ``fresh``: with nothing prepared, for other definitions."""
+    def _changing(
+        self, report: Report = silent, strict: bool = False, fresh: bool = False, held: bool = False
+    ) -> Iterator[Change]:
+        """The warehouse held for one change; everything or nothing. ``fresh``: with nothing prepared, for other definitions;
+        ``held``: by the caller."""
         from viewkeeper.change import Change
 
         self._refuse_closed()
-        with self._changes, writer_lock(self.path):
+        with nullcontext() if held else self._held():
             if fresh:
                 self._close_writer()
             writer = self._open_writer()
@@ -414,6 +444,19 @@ class Warehouse:
             if fresh:
                 with _late():
                     self._close_writer()
+
+    @contextmanager
+    def _trying(self, strict: bool = False, fresh: bool = False, held: bool = False) -> Iterator[Change]:
+        """The warehouse held for a change of which nothing stays."""
+        with suppress(_DryRun), self._changing(strict=strict, fresh=fresh, held=held) as change:
+            yield change
+            raise _DryRun
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Nobody else changes the warehouse meanwhile."""
+        with self._changes, writer_lock(self.path):
+            yield
 
     def _open_writer(self) -> Writer:
         from viewkeeper.writer import Writer

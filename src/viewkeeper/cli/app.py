@@ -16,6 +16,7 @@ import viewkeeper
 from viewkeeper.cli.entry import told
 from viewkeeper.cli.output import (
     Form,
+    Results,
     print_answer,
     print_changes,
     print_commit,
@@ -70,7 +71,8 @@ def viewkeeper_(
     """Keeps materialized views exactly right while their data changes.
 
     A program in Datalog (the Soufflé dialect) declares relations and rules. Run it once over a directory of facts, or
-    define it in a warehouse, a directory that keeps base rows and views.
+    define it in a warehouse, a directory that keeps base rows and views. Tables and views can be defined, changed and
+    asked in SQL as well.
 
     \b
     One shot:
@@ -84,6 +86,7 @@ def viewkeeper_(
       viewkeeper query shop 'based_on("bash", X)'
       viewkeeper why shop 'based_on("bash", "libc6")'
       viewkeeper commit shop changes.jsonl
+      viewkeeper sql shop 'SELECT count(*) FROM based_on'
       viewkeeper log shop
       viewkeeper show shop
       viewkeeper verify shop
@@ -335,6 +338,65 @@ def query(
     with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
         answer = opened.query(body, report=report, as_of=as_of)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
+
+
+@app.command()
+def sql(
+    warehouse: WarehousePath,
+    text: Annotated[
+        str | None, typer.Argument(metavar="SQL", help="Statements; - reads standard input.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", metavar="FILE", readable=False, help="A file of statements.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew.")] = False,
+    engine: EngineOption = "auto",
+) -> None:
+    """Execute SQL: tables, views, rows, questions.
+
+    Statements are written in Spark's dialect and separated by semicolons. The whole text is read before anything is
+    done. INSERT, UPDATE and DELETE are one transaction, up to the next CREATE, ALTER or DROP, which is a commit of its
+    own: if a statement fails, nothing of its transaction is done, and what was committed before it stays.
+
+    \b
+    Examples:
+      viewkeeper sql shop 'CREATE TABLE item (id BIGINT PRIMARY KEY, name STRING)'
+      viewkeeper sql shop "INSERT INTO item VALUES (1, 'ink'), (2, 'pen')"
+      viewkeeper sql shop 'SELECT * FROM item ORDER BY name' --json
+      viewkeeper sql shop -f views.sql
+    """
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give statements, or a file with -f", param_hint="SQL")
+    path = Path("-") if text == "-" else file
+    script, name = (str(text), "<sql>") if path is None else (_text(path), _name(path))
+    with viewkeeper.open(warehouse, engine=engine) as opened:
+        opened.sql(script, name=name, strict=strict, dry_run=dry_run, each=Results(dry_run, json).print)
+
+
+@app.command()
+def shell(
+    warehouse: WarehousePath,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew.")] = False,
+    engine: EngineOption = "auto",
+) -> None:
+    """Type SQL at a prompt.
+
+    A statement ends with a semicolon and may take several lines. Tab completes keywords, tables and columns; the arrow
+    keys bring back what was typed before. A line that begins with ? asks in Datalog. \\h tells the rest, \\q or Ctrl-D
+    leaves. Statements can be piped in as well.
+
+    \b
+    Example:
+      viewkeeper shell shop
+    """
+    from viewkeeper.cli.shell import run_shell
+
+    with viewkeeper.open(warehouse, engine=engine) as opened:
+        failed = run_shell(opened, strict)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()

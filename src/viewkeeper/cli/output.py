@@ -16,13 +16,16 @@ import typer
 from viewkeeper.answer import Answer, text_of
 from viewkeeper.changed import Changed
 from viewkeeper.errors import DataError, problem
-from viewkeeper.outcomes import Commit, Logged, Shown, Verified
+from viewkeeper.outcomes import Commit, Logged, Result, Shown, Verified
 
 if TYPE_CHECKING:
     from viewkeeper.explain import Explained
 
 if TYPE_CHECKING:
     from viewkeeper.why import Why
+
+
+_MODIFYING = ("insert", "update", "delete", "truncate")
 
 
 class Form(Enum):
@@ -125,6 +128,26 @@ def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
         typer.echo("nothing was changed (dry run)")
     else:
         typer.echo(f"commit {commit.number} in {commit.seconds:.3f} s on {commit.engine} ({commit.reason})")
+
+
+class Results:
+    """Prints the results of SQL one after the other; what a transaction has changed when it is told the first time."""
+
+    def __init__(self, dry_run: bool = False, as_json: bool = False) -> None:
+        self.dry_run, self.as_json = dry_run, as_json
+        self._told: Commit | None = None
+
+    def print(self, result: Result) -> None:
+        if result.answer is not None:
+            print_answer(result.answer, Form.JSON if self.as_json else Form.TABLE, None)
+        elif result.message:
+            typer.echo(json.dumps({"message": result.message}, ensure_ascii=False) if self.as_json else result.message)
+        elif result.commit is not None and result.commit is not self._told:
+            self._told = result.commit
+            if self.as_json or self.dry_run or result.kind in _MODIFYING:
+                print_changes(result.commit, self.dry_run, self.as_json)
+            else:
+                print_commit(result.commit)
 
 
 def print_rows(commit: int | None, changes: Mapping[str, Changed]) -> None:

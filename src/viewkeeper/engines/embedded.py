@@ -63,7 +63,7 @@ class EmbeddedEngine:
         self._high: dict[str, int] = {}
         self._rows: dict[str, int] = {}
         self._statements: dict[Derivation, Statement] = {}
-        self._register()
+        self.register()
 
     @classmethod
     def private(cls) -> EmbeddedEngine:
@@ -261,7 +261,7 @@ class EmbeddedEngine:
 
     # ---- errors and interruption
 
-    def _register(self) -> None:
+    def register(self) -> None:
         """Makes our functions known to SQLite, and lets Ctrl-C through to long statements."""
         for name, (function, arity) in SCALARS.items():
             self.connection.create_function(name, arity, self._failing(strict(function)), deterministic=True)

@@ -6,18 +6,26 @@ import logging
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import ProgramError, Source, Span, problem
+from viewkeeper.sql.plain_rows import plain_rows
 
 # It warns where it keeps a statement as it is; that is understood or refused by us.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 DIALECT = "spark"
+
+
+class AnsiSpark(Spark):
+    """Spark as it is by default since version 4: a CAST that cannot be done fails."""
+
+    class Parser(SparkParser):
+        STRICT_CAST = True
 
 
 @dataclass(frozen=True)
@@ -40,24 +48,38 @@ def raise_problem(code: str, span: Span | None, source: Source, **parameters: ob
 
 def read_script(text: str, name: str = "<sql>") -> list[Statement]:
     """The statements of a text, which are separated by semicolons. Raises ProgramError."""
-    source = Source(name, text)
+    source, dialect = Source(name, text), AnsiSpark()
     try:
-        pieces = _pieces(Spark().tokenize(text))
+        pieces = _pieces(_whole_texts(dialect.tokenize(text), text))
     except SqlglotError:
         raise_problem("SQL_SYNTAX", _unclosed(source), source, why="a text, a name or a comment that begins here does not end")
     found = []
     for tokens in pieces:
         start, end = tokens[0].start, tokens[-1].end + 1
         try:
-            # Blanks in front keep the places those of the whole text.
-            [tree] = sqlglot.parse(_blank(text[:start]) + text[start:end], read=DIALECT)
+            # From the tokens of the whole text, so that places are those of the whole text.
+            tree = _parsed(dialect, tokens, text)
         except ParseError as error:
             _raise_syntax(error, tokens, source)
         except RecursionError:
             raise_problem("SQL_SYNTAX", _span(start, end, source), source, why="it is nested too deeply")
-        assert tree is not None
         found.append(Statement(tree, text[start:end], source))
     return found
+
+
+def _parsed(dialect: AnsiSpark, tokens: list[Token], text: str) -> exp.Expr:
+    plain = plain_rows(tokens)
+    [tree] = dialect.parser().parse(tokens if plain is None else plain[0], text)
+    assert tree is not None
+    if plain is None:
+        return tree
+    values = tree.args.get("expression")
+    if isinstance(tree, exp.Insert) and isinstance(values, exp.Values) and values.expressions:
+        values.set("expressions", [*values.expressions, *plain[1]])
+        return tree
+    [whole] = dialect.parser().parse(tokens, text)
+    assert whole is not None
+    return whole
 
 
 def _pieces(tokens: list[Token]) -> list[list[Token]]:
@@ -70,8 +92,23 @@ def _pieces(tokens: list[Token]) -> list[list[Token]]:
     return [piece for piece in pieces if piece]
 
 
-def _blank(text: str) -> str:
-    return "".join("\n" if letter == "\n" else " " for letter in text)
+def _whole_texts(tokens: list[Token], text: str) -> list[Token]:
+    """A doubled quotation mark stands for one, as in Spark since version 4; the tokens are those of two texts."""
+    found: list[Token] = []
+    for token in tokens:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and token.token_type is last.token_type is TokenType.STRING
+            and last.end + 1 == token.start
+            and text[last.end] == text[token.start]
+        ):
+            found[-1] = Token(
+                TokenType.STRING, f"{last.text}{text[token.start]}{token.text}", last.line, last.col, last.start, token.end
+            )
+        else:
+            found.append(token)
+    return found
 
 
 def _raise_syntax(error: ParseError, tokens: list[Token], source: Source) -> NoReturn:

@@ -15,7 +15,7 @@ from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
 from viewkeeper.sql.lowering.builder import Builder
 from viewkeeper.sql.lowering.queries import Queries, with_names
-from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number
+from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
 from viewkeeper.sql.reading import Statement
 
 __all__ = ["Key", "Query", "lower_query", "lower_view"]
@@ -71,4 +71,5 @@ def lower_query(statement: Statement, query: exp.Expr, program: Program) -> Quer
     queries.define(rows, name)
     relation = builder.relations[name]
     columns = tuple(output for output, _ in rows.outputs)
+    keys = placed(queries, order, keys, hidden, len(columns))
     return Query(builder.finish(relation), relation, columns[: len(columns) - hidden], tuple(keys), most, skipped)

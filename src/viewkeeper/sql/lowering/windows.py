@@ -63,7 +63,10 @@ class Key:
 
 
 def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tuple[int, list[Key]]:
-    """Makes what a query is sorted by outputs of its own, behind the others: how many they are, and the places of all of it."""
+    """Makes what a query is sorted by outputs of its own, behind the others: how many they are, and the places of all of it.
+
+    The places of such outputs are counted from the end: what * stands for is not known yet. See ``placed``.
+    """
     keys: list[Key] = []
     hidden = 0
     for ordered in order.expressions if order is not None else ():
@@ -71,11 +74,21 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
         place = _output(query, node)
         if place is None and isinstance(query, exp.Select) and query.args.get("distinct") is None:
             query.append("expressions", exp.alias_(node.copy(), f"order{hidden + 1}"))
-            place, hidden = len(query.expressions) - 1, hidden + 1
+            hidden += 1
+            place = -hidden
         if place is None:
             queries.refuse(ordered, "ORDER BY something that is no output, here", "Select it, too.")
         keys.append(Key(place, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
     return hidden, keys
+
+
+def placed(queries: Queries, order: exp.Expr | None, keys: list[Key], hidden: int, outputs: int) -> list[Key]:
+    """The keys, whose places are now those among all outputs."""
+    for ordered, key in zip(order.expressions if order is not None else (), keys, strict=True):
+        if key.position >= outputs - hidden:
+            queries.refuse(ordered, f"ORDER BY {key.position + 1}, of {outputs - hidden} outputs,", "Name a column.")
+    first = outputs - hidden - 1
+    return [replace(key, position=first - key.position if key.position < 0 else key.position) for key in keys]
 
 
 def _output(query: exp.Expr, node: exp.Expr) -> int | None:
@@ -84,10 +97,10 @@ def _output(query: exp.Expr, node: exp.Expr) -> int | None:
     while isinstance(first, (exp.SetOperation, exp.Subquery)):
         first = first.this
     outputs = first.expressions
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and int(node.name) >= 1:
+        return int(node.name) - 1
     if any(output.is_star for output in outputs):
         return None
-    if isinstance(node, exp.Literal) and not node.is_string and 1 <= int(node.name) <= len(outputs):
-        return int(node.name) - 1
     for place, output in enumerate(outputs):
         if isinstance(node, exp.Column) and not node.table and output.alias_or_name.lower() == node.name.lower():
             return place
@@ -103,6 +116,7 @@ def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]
     hidden, keys = hoist_order(queries, asked, order)
     most, skipped = limit_number(queries, limit, "LIMIT"), limit_number(queries, offset, "OFFSET") or 0
     rows = lower(asked)
+    keys = placed(queries, order, keys, hidden, len(rows.outputs))
     if rows.distinct:
         table = queries.define(rows)
         rows.body, rows.distinct = Body(queries.builder), False
