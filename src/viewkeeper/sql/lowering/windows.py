@@ -190,9 +190,7 @@ class _Windows:
             self.columns[term] = (variable, value.type, term)
         return self.columns[term][0]
 
-    def add(
-        self, operation: str, target: Term | None, partition: Sequence[Variable], over: Over, type_: SqlType
-    ) -> Variable:
+    def add(self, operation: str, target: Term | None, partition: Sequence[Variable], over: Over, type_: SqlType) -> Variable:
         """The variable for the values of a window."""
         over = replace(over, partition=tuple(partition))
         key = (operation, target, over)
