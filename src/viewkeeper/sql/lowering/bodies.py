@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -112,6 +113,9 @@ class Body:
 
     def resolve(self, column: exp.Column) -> Lowered:
         """What a name stands for, here or in a query around."""
+        return self.find(column) or self._unknown(column)
+
+    def find(self, column: exp.Column) -> Lowered | None:
         table, name = column.table, column.name
         body: Body | None = self
         while body is not None:
@@ -129,9 +133,9 @@ class Body:
             if found:
                 return found[0][1]
             body = body.parent
-        raise self._unknown(column)
+        return None
 
-    def _unknown(self, column: exp.Column) -> Exception:
+    def _unknown(self, column: exp.Column) -> NoReturn:
         sources = [source for body in self.chain() for source in body.sources]
         table, name = column.table, column.name
         aliases = [source.alias for source in sources]

@@ -234,7 +234,7 @@ class Queries:
         self._check_groups(nodes)
         tie = correlate(body, body.parent) if body.parent is not None and body.free() else None
         groups = Groups(self, body, [values[i] for i in chosen], tie, whole)
-        special = self._special(groups, nodes, values, chosen, body)
+        special = self._special(groups, nodes, values, chosen, body, select)
         expressions = Expressions(self, groups.after, special)
         for node in self._after_grouping(select):
             for aggregate in aggregates_of(node):
@@ -256,7 +256,7 @@ class Queries:
         # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
         strict = needed and tie is not None and _is_null_for_nothing(select.expressions[0])
         groups = Groups(self, body, [], tie, not strict)
-        special = self._special(groups, [], [], (), body)
+        special = self._special(groups, [], [], (), body, select)
         for node in self._after_grouping(select):
             for aggregate in aggregates_of(node):
                 groups.aggregate(aggregate)
@@ -285,7 +285,13 @@ class Queries:
                 self.refuse(node, "GROUP BY an aggregate", "Group by columns, and ask about aggregates in HAVING.")
 
     def _special(
-        self, groups: Groups, nodes: list[exp.Expr], values: list[Lowered], chosen: tuple[int, ...], body: Body
+        self,
+        groups: Groups,
+        nodes: list[exp.Expr],
+        values: list[Lowered],
+        chosen: tuple[int, ...],
+        body: Body,
+        select: exp.Select,
     ) -> Callable[[exp.Expr], Lowered | None]:
         """What aggregates and what was grouped by stand for behind the grouping."""
         plain = Expressions(self, body)
@@ -324,7 +330,12 @@ class Queries:
             return None if place is None else grouped(place)
 
         def column(node: exp.Column) -> Lowered | None:
-            found = body.resolve(node)
+            found = body.find(node)
+            if found is None and not node.table:  # HAVING may name outputs
+                for output in select.expressions:
+                    if isinstance(output, exp.Alias) and output.alias.lower() == node.name.lower():
+                        return Expressions(self, groups.after, special).value(output.this)
+            found = found or body.resolve(node)
             place = next((i for i, v in enumerate(values) if v.term == found.term), None)
             if place is not None:
                 return grouped(place)
