@@ -575,3 +575,17 @@ def test_a_closed_warehouse(shop: Warehouse) -> None:
     shop.close()
     with pytest.raises(vk.StoreError, match="CLOSED"):
         shop.sql("SELECT 1")
+
+
+def test_on_spark(shop: Warehouse, spark_session: object) -> None:
+    """Both engines in turns, and snapshots of a warehouse that was just opened."""
+    with vk.open(shop.path, spark=spark_session) as other:  # type: ignore[arg-type]
+        other.checkpoint()
+        other.sql("UPDATE sale SET amount = amount + 1; INSERT INTO sale SELECT id, 1 FROM item", engine="spark")
+        other.sql("ALTER TABLE sale ADD COLUMN note STRING")
+        other.sql("INSERT INTO sale (item) VALUES (2)", engine="spark")
+        [found] = other.sql("SELECT item, amount FROM sale ORDER BY item DESC, amount NULLS LAST", engine="spark")
+        assert found.answer is not None
+        assert list(found.answer) == [(2, 1), (2, None), (2, None), (1, 1), (1, 6), (1, 6)]
+        assert all(verified.right for verified in other.verify(engine="spark"))
+    assert rows(shop, "SELECT * FROM sold") == [(1, 13, 3), (2, 1, 3)]
