@@ -144,3 +144,15 @@ def test_upsert_without_a_key(shop: Warehouse) -> None:
     with pytest.raises(vk.ViewkeeperError, match=r"^error\[NO_KEY\]: relation \"plain\" has no key"):
         shop.commit({"user": [(9, "x")]}, upserts={"plain": [(1,)]})
     assert everything(shop) == before
+
+
+@pytest.mark.parametrize("columns", ["a: number?, b: symbol?", "a: number, b: symbol"])
+def test_first_rows_are_held_to_the_key(columns: str, tmp_path: Path) -> None:
+    """Rows of an empty relation go straight into its table, many at a time."""
+    with vk.open(tmp_path / "w", create=True) as shop:
+        shop.define(f".decl r({columns}) key(a)")
+        with pytest.raises(vk.DataError) as caught:
+            shop.load("r", [(1, "x"), (2, "y"), (2, "y"), (1, "z")])
+        assert caught.value.code == "KEY_VIOLATION"
+        assert "r(1, 'x')\n  r(1, 'z')" in str(caught.value)
+        assert shop.load("r", [(1, "x"), (2, "y"), (2, "y")]).inserted == {"r": 2}

@@ -55,7 +55,6 @@ def test_the_model_is_what_its_transactions_make(files: Mapping[str, Path]) -> N
     }
 
 
-@pytest.mark.skip(reason="SQL front end not there yet")
 def test_maintained_views_equal_spark_and_duckdb(
     files: Mapping[str, Path], tmp_path: Path, spark_session: SparkSession
 ) -> None:

@@ -23,7 +23,6 @@ SELECT id FROM t WHERE a <> b AND s = s;
 SELECT id FROM t WHERE (a > 1 AND b > 1) OR s = 'x' OR f;
 SELECT id FROM t WHERE a > 0 IS NULL;
 SELECT id FROM t WHERE true AND NOT false;
-SELECT id FROM t WHERE NULL;
 SELECT id FROM t WHERE p = 1.5 OR p = 2;
 SELECT id FROM t WHERE x > a;
 SELECT id FROM t WHERE s IN ('x', 'ab') AND d IN (DATE '2020-02-01', '2020-02-02');

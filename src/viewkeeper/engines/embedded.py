@@ -136,15 +136,11 @@ class EmbeddedEngine:
         return added
 
     def _again(self, relation: Relation) -> str:
-        """The same row again is no conflict; another one with the same key is, and gets a NULL where there cannot be one."""
-        others = [c for c in relation.columns if c.name not in relation.key]
-        never = next((c for c in relation.columns if not c.type.nullable), None)
-        if not relation.key or not others or never is None:
+        """The same row again is no conflict; another one with the same key is: no row is without a number."""
+        others = [self.dialect.identifier(sql_name(c.name)) for c in relation.columns if c.name not in relation.key]
+        if not relation.key or not others:
             return "NOTHING"
-        name = self.dialect.identifier
-        columns = [name(sql_name(c.name)) for c in others]
-        differs = " OR ".join(f"{column} IS NOT excluded.{column}" for column in columns)
-        return f"UPDATE SET {name(sql_name(never.name))} = NULL WHERE {differs}"
+        return f"UPDATE SET rowid = NULL WHERE {' OR '.join(f'{column} IS NOT excluded.{column}' for column in others)}"
 
     def insert_rows(self, relation: Relation, rows: Iterable[tuple[Any, ...]]) -> None:
         """Adds rows of stored values that are not there yet."""
