@@ -5,7 +5,8 @@ A change of ``rows`` base rows in a warehouse that holds ``held`` rows is expect
     (start + per_row · rows + per_held · held) · correction
 
 seconds. The three numbers are those of one machine with two cores (docs/decisions/0010-costs.md). The correction is measured on the
-machine at hand, for this warehouse and its views, for each order of magnitude of ``rows``; it is 1 until a way was taken.
+machine at hand, for this warehouse and its views, for each order of magnitude of ``rows``. Until a way was taken it is 1, or more
+where maintaining these views turned out to be more.
 """
 
 from __future__ import annotations
@@ -88,12 +89,15 @@ class Costs:
         return task.expected(way) * math.exp(self._correction(way, task))
 
     def _correction(self, way: str, task: Task) -> float:
-        """Of the nearest order of magnitude that was measured."""
+        """Of the nearest order of magnitude that was measured.
+
+        Views that are more work to maintain than expected are more work to compute, too, until that is known better.
+        """
         prefix, magnitude = f"{way} {task.kind} ", _magnitude(task.rows)
         found = {int(key.removeprefix(prefix)): value for key, value in self.known.items() if key.startswith(prefix)}
-        if not found:
-            return 0.0
-        return found[min(found, key=lambda other: (abs(other - magnitude), other))]
+        if found:
+            return found[min(found, key=lambda other: (abs(other - magnitude), other))]
+        return 0.0 if way == EMBEDDED else max(0.0, self._correction(EMBEDDED, task))
 
     def measured(self, way: str, task: Task, seconds: float) -> bool:
         """Learns how long a change took; returns whether the corrections are worth writing down."""

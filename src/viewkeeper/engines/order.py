@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation, Variable, Wildcard, variables_of
+from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation, Relation, Variable, Wildcard, variables_of
 from viewkeeper.program.safety import bound_variables
 
 
@@ -17,16 +17,22 @@ class Access:
     columns: tuple[int, ...]
 
 
-def join_order(body: tuple[Literal, ...], first: int | None, sizes: Mapping[str, int]) -> list[int]:
+def join_order(
+    body: tuple[Literal, ...], first: int | None, sizes: Mapping[str, int], relations: Mapping[str, Relation]
+) -> list[int]:
     """Positions of the positive atoms: the changed literal first, then where its bindings lead, small relations before large."""
     waiting = [i for i, literal in enumerate(body) if isinstance(literal, Atom)]
     order: list[int] = []
     bound: set[str] = set()
+    fixed = bound_variables([x for x in body if isinstance(x, Comparison)], set(), set())
     while waiting:
         if first is not None and not order:
             chosen = first
         else:
-            chosen = max(waiting, key=lambda i: (_score(body[i], bound), -sizes.get(_atom(body[i]).relation, 0), -i))
+            chosen = max(
+                waiting,
+                key=lambda i: (*_score(_atom(body[i]), bound, fixed, relations), -sizes.get(_atom(body[i]).relation, 0), -i),
+            )
         waiting.remove(chosen)
         order.append(chosen)
         reached = [body[i] for i in order] + [x for x in body if isinstance(x, Comparison)]
@@ -53,16 +59,22 @@ def _access(atom: Atom, bound: set[str]) -> Access:
     return Access(atom.relation, columns)
 
 
-def _score(literal: Literal, bound: set[str]) -> int:
-    """How many columns are bound: all bound is best, none worst."""
+def _score(atom: Atom, bound: set[str], fixed: set[str], relations: Mapping[str, Relation]) -> tuple[bool, int]:
+    """Is one row at most searched for, by a key; and how many columns are bound: by what is joined already, or by a constant only."""
     score = 0
-    for argument in _atom(literal).arguments:
+    known = set()
+    relation = relations.get(atom.relation)
+    for place, argument in enumerate(atom.arguments):
         match argument:
             case Constant():
                 score += 1
             case Variable() if argument.name in bound:
-                score += 2
-    return score
+                score += 1 if argument.name in fixed else 2
+            case _:
+                continue
+        if relation is not None and place < relation.arity:
+            known.add(relation.columns[place].name)
+    return relation is not None and bool(relation.key) and known >= set(relation.key), score
 
 
 def _atom(literal: Literal) -> Atom:

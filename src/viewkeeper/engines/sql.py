@@ -232,7 +232,7 @@ class _Body:
         if not any(isinstance(literal, Atom) for literal in self.body):
             order: list[int] = []
         else:
-            order = join_order(self.body, self.delta if self.first is None else self.first, self.sizes)
+            order = join_order(self.body, self.delta if self.first is None else self.first, self.sizes, self.compiler.relations)
         self.accesses = accesses(self.body, order)
         late = [late for number, position in enumerate(order) for late in self._atom(position, f"t{number}")]
         equations = self._equations()
