@@ -589,3 +589,24 @@ def test_on_spark(shop: Warehouse, spark_session: object) -> None:
         assert list(found.answer) == [(2, 1), (2, None), (2, None), (1, 1), (1, 6), (1, 6)]
         assert all(verified.right for verified in other.verify(engine="spark"))
     assert rows(shop, "SELECT * FROM sold") == [(1, 13, 3), (2, 1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("query", "advice"),
+    [
+        ("SELECT id FROM item", ""),
+        ("SELECT name FROM item", "with a key of the tables it reads among its columns"),
+        ("SELECT id, rank() OVER (ORDER BY price) AS r FROM item", "with PARTITION BY"),
+        ("SELECT id, rank() OVER (PARTITION BY name ORDER BY price) AS r FROM item", ""),
+        ("SELECT id, price FROM item ORDER BY price LIMIT 3", ""),
+        (
+            "WITH RECURSIVE r(a, b) AS (SELECT item, amount FROM sale UNION SELECT r.a, sale.amount FROM r JOIN sale ON r.b = sale.item)"
+            " SELECT a, b FROM r",
+            "without what makes a recomputation necessary",
+        ),
+    ],
+)
+def test_explain_tells_what_would_be_cheaper(shop: Warehouse, query: str, advice: str) -> None:
+    told = shop.sql(f"CREATE MATERIALIZED VIEW v AS {query}; EXPLAIN MATERIALIZED VIEW v")[-1].message
+    assert advice in told
+    assert ("It would be cheaper" in told) == bool(advice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,6 +14,7 @@ from viewkeeper.explain import explain
 from viewkeeper.outcomes import Result
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.printing import print_relation, print_rule
+from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.sql.naming import found, is_bag, only, table_named, unknown_table, visible
 from viewkeeper.sql.reading import Statement
 from viewkeeper.sql.types import type_of_column
@@ -61,7 +62,7 @@ def shown(statement: Statement, state: State, kind: str) -> Result:
         relation = _named(statement, match[1], program)
         if relation.name not in program.derived:
             statement.refuse("SQL_OTHER_KIND", None, name=relation.name, what="table", other=f"DESCRIBE {relation.name}")
-        return Result(statement.text, kind, message=explanation(explain(program, state.kept, relation.name)))
+        return Result(statement.text, kind, message=explanation(explain(program, state.kept, relation.name), program))
     return _refuse(statement)
 
 
@@ -126,7 +127,7 @@ def _definition(relation: Relation, state: State) -> str:
     return "\n".join([print_relation(relation), *rules])
 
 
-def explanation(explained: Explained) -> str:
+def explanation(explained: Explained, program: Program) -> str:
     """How a view is kept, and what would make that cheaper."""
     anew = [part for part in explained.parts if part.strategy == "recomputation"]
     if not anew:
@@ -138,7 +139,22 @@ def explanation(explained: Explained) -> str:
     for part in explained.parts:
         lines.append(f"  {part.relation}: {part.strategy} ({part.why})")
         lines += [f"    index {index}" for index in part.indexes]
-    if anew:
-        lines.append("It would be cheaper without what makes a recomputation necessary:")
-        lines += [f"  {part.relation}: {part.why}" for part in anew]
-    return "\n".join(lines)
+    advice = [f"without what makes a recomputation necessary: {part.relation}, {part.why}" for part in anew]
+    if is_bag(program.relation(explained.view)):
+        advice.append(
+            "with a key of the tables it reads among its columns: then no row is there twice, and copies need not be counted"
+        )
+    if any(_is_over_everything(windowing) for windowing in _windows(explained, program)):
+        advice.append("with PARTITION BY: a window over everything is computed whole at every change")
+    return "\n".join([*lines, *(f"It would be cheaper {text}." for text in advice)])
+
+
+def _windows(explained: Explained, program: Program) -> Iterator[Windowing]:
+    relations = {part.relation for part in explained.parts}
+    for rule in program.rules:
+        if rule.head.relation in relations and (windowing := windowing_of(rule)) is not None:
+            yield windowing
+
+
+def _is_over_everything(windowing: Windowing) -> bool:
+    return any(w.over is not None and not w.over.partition and w.over.limit is None for w in windowing.windows)

@@ -12,6 +12,7 @@ from viewkeeper.program.ast import (
     Atom,
     Column,
     Comparison,
+    Either,
     Literal,
     Program,
     Relation,
@@ -19,6 +20,7 @@ from viewkeeper.program.ast import (
     Term,
     Variable,
     Wildcard,
+    aggregates_in,
     all_variables,
     literal_terms,
     subterms,
@@ -161,7 +163,8 @@ class Builder:
 
     def rename(self, inner: str, columns: Sequence[tuple[str, SqlType]], name: str | None) -> bool:
         """Makes an inner relation that nothing reads yet the one with a name, so that its rows are not kept twice."""
-        reading = any(atom.relation == inner for rule in self.rules for atom, _ in reads(rule))
+        readers = [rule for rule in self.rules if any(atom.relation == inner for atom, _ in reads(rule))]
+        reading = any(rule.head.relation != inner or not _is_plain(rule) for rule in readers)
         found = next((r for r in self.inner if r.name == inner), None)
         if found is None or reading or BAG in found.qualifiers:
             return False
@@ -172,10 +175,7 @@ class Builder:
             self.inner.append(renamed)
         self.relations.pop(inner)
         self.relations[renamed.name] = renamed
-        self.rules = [
-            replace(rule, head=replace(rule.head, relation=renamed.name)) if rule.head.relation == inner else rule
-            for rule in self.rules
-        ]
+        self.rules = [_renamed(rule, inner, renamed.name) if rule.head.relation == inner else rule for rule in self.rules]
         return True
 
     def type_of(self, term: Term, literals: Sequence[Literal]) -> Type:
@@ -210,6 +210,16 @@ def columns_of(columns: Sequence[tuple[str, Type]]) -> tuple[Column, ...]:
         found.append(Column(stem if number == 1 else f"{stem}{number}", type_))
         used.add(found[-1].name.lower())
     return tuple(found)
+
+
+def _is_plain(rule: Rule) -> bool:
+    return not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in rule.body)
+
+
+def _renamed(rule: Rule, old: str, new: str) -> Rule:
+    """The rule with another name for the relation it is about, which it may read."""
+    body = (replace(x, relation=new) if isinstance(x, Atom) and x.relation == old else x for x in rule.body)
+    return replace(rule, head=replace(rule.head, relation=new), body=tuple(body))
 
 
 def pruned(rule: Rule) -> Rule:
