@@ -610,3 +610,19 @@ def test_explain_tells_what_would_be_cheaper(shop: Warehouse, query: str, advice
     told = shop.sql(f"CREATE MATERIALIZED VIEW v AS {query}; EXPLAIN MATERIALIZED VIEW v")[-1].message
     assert advice in told
     assert ("It would be cheaper" in told) == bool(advice)
+
+
+def test_what_inner_relations_take_is_told_of_their_view(shop: Warehouse) -> None:
+    shop.sql(
+        "CREATE MATERIALIZED VIEW linked AS WITH RECURSIVE r(a, b) AS (SELECT item, amount FROM sale"
+        " UNION SELECT r.a, sale.amount FROM r JOIN sale ON r.b = sale.item) SELECT a, count(*) AS n FROM r GROUP BY a"
+    )
+    before = everything(shop)
+    with pytest.raises(vk.StoreError) as caught:
+        shop.sql("INSERT INTO sale VALUES (5, 1)", strict=True)
+    assert caught.value.code == "STRICT"
+    assert everything(shop) == before
+    commit = shop.sql("INSERT INTO sale VALUES (5, 1)")[-1].commit
+    assert commit is not None
+    assert commit.views["linked"].strategy == "recomputation"
+    assert set(commit.views) == {"sold", "linked"}

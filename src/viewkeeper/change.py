@@ -26,7 +26,7 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
-from viewkeeper.program.ast import Column, Program, Relation
+from viewkeeper.program.ast import Column, Program, Relation, owner_of
 from viewkeeper.program.plan import Base, Plan, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
@@ -297,17 +297,20 @@ class Change(State):
         self.views.clear()
 
         def settled(step: Step, seconds: float, engine: str, touched: int) -> None:
-            if (
-                isinstance(step, Recomputed)
-                and self.strict
-                and any(self.kept[r.name].rows for r in step.relations if r.name in self.kept)
-            ):
-                raise StoreError(problem("STRICT", views=", ".join(r.name for r in step.relations), why=step.why))
+            names = {r.name: r.name if r.name in self.kept else owner_of(r.name) for r in step.relations}
+            if isinstance(step, Recomputed) and self.strict:
+                views = dict.fromkeys(owner for owner in names.values() if owner in self.kept and self.kept[owner].rows)
+                if views:
+                    raise StoreError(problem("STRICT", views=", ".join(views), why=step.why))
             if not isinstance(step, Base):
-                for relation in step.relations:
-                    computed = relation.name in self.maintainer.fresh or renewing
+                for name, view in names.items():
+                    computed = name in self.maintainer.fresh or renewing
                     how = "recomputation" if renewing else "first computation" if computed else strategy(step)
-                    self.views[relation.name] = Maintained(relation.name, how, engine, seconds, reason, touched)
+                    before = self.views.get(view)  # what an inner relation took is part of what its view took
+                    if before is not None and (view != name or before.strategy == "recomputation") and how != "recomputation":
+                        how, engine = before.strategy, before.engine
+                    more = (seconds, touched) if before is None else (before.seconds + seconds, before.touched + touched)
+                    self.views[view] = Maintained(view, how, engine, more[0], reason, more[1])
 
         with self._keys():
             return self.maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)

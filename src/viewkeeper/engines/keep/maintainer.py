@@ -143,6 +143,7 @@ class Maintainer:
         pending: set[int] = set()
         filling: set[int] = set()
         self._elsewhere: set[int] = set()
+        self._noticing: dict[int, float] = {}
         signs: dict[str, frozenset[int]] = {}
         self._take_turns(changed)
         worker.begin(self.tables, signs, self.fresh)
@@ -177,7 +178,8 @@ class Maintainer:
             else:
                 continue
             by = worker.name if number in self._elsewhere else _ITSELF.name
-            report(self.plan.steps[number], time.perf_counter() - started, by, keeper.touched)
+            seconds = time.perf_counter() - started + self._noticing.pop(number, 0.0)
+            report(self.plan.steps[number], seconds, by, keeper.touched)
             keeper.touched = 0
             self._tell(own, signs, pending, filling, renewing, worker)
         return signs
@@ -209,8 +211,10 @@ class Maintainer:
                 continue
             for name in changed:
                 self.detail(name)
+            started = time.perf_counter()
             if not worker.notice(self.keepers[reader], own):
                 self.keepers[reader].notice(own, signs)
+            self._noticing[reader] = self._noticing.get(reader, 0.0) + time.perf_counter() - started
 
     def detail(self, relation: str) -> None:
         """Makes sure that the changes of a relation are noted row by row."""
