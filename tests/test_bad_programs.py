@@ -25,6 +25,7 @@ SOURCE = Path(viewkeeper.__file__).parent
 # The parts of src/viewkeeper that report what no program text alone can bring about.
 PARTS = {
     "engines": ["engines"],
+    "SQL": ["sql", "statements.py", "showing.py"],
     "warehouse": [
         "warehouse.py",
         "change.py",
@@ -78,6 +79,20 @@ ELSEWHERE: dict[str, str] = {
     "READ_ONLY": "warehouse",
     "SOURCE_FAILED": "warehouse",
     "SPARK_MISSING": "engines",
+    "SQL_AMBIGUOUS": "SQL",
+    "SQL_COLUMN": "SQL",
+    "SQL_DUPLICATE": "SQL",
+    "SQL_EXISTS": "SQL",
+    "SQL_FUNCTION": "SQL",
+    "SQL_NO_VALUE": "SQL",
+    "SQL_OTHER_KIND": "SQL",
+    "SQL_REPLACED": "SQL",
+    "SQL_SYNTAX": "SQL",
+    "SQL_TABLE": "SQL",
+    "SQL_TARGET": "SQL",
+    "SQL_TYPE": "SQL",
+    "SQL_UNSUPPORTED": "SQL",
+    "SQL_WIDTH": "SQL",
     "STRICT": "warehouse",
     "UNDERIVED_ROW": "warehouse",
     "UNKNOWN_COMMIT": "warehouse",
