@@ -15,6 +15,7 @@ from viewkeeper.program.ast import (
     Constant,
     Literal,
     Term,
+    Test,
     Variable,
     all_variables,
     variables_of,
@@ -175,6 +176,9 @@ class Body:
             return False
         if one.name != other.name:
             self.substitute(other.name, one)
+        elif self.known(left).nullable:
+            # x = x says that there is a value; in one place alone a variable may be NULL.
+            self.literals.append(Test("is_null", (one,), negated=True))
         self.certain.add(one.name)
         return True
 
