@@ -144,7 +144,7 @@ class Generator:
     def view(self) -> View:
         """One more view; later ones may read it."""
         self.read = set()
-        query = self.query(self.pick([1, 2, 2]))
+        query = self.query(self.pick([0, 1, 1, 1]))
         name = f"v{len(self.views) + 1}"
         view = View(name, query.text, frozenset(self.read))
         self.views.append(view)
@@ -389,7 +389,7 @@ class Generator:
 
     def condition(self, scope: Scope, depth: int, positive: bool = False) -> str:
         """``positive``: unknown is as good as false here. Only there Spark's IN with a query means what the standard says."""
-        if depth and not scope.plain and self.chance(0.35):
+        if (depth or self.chance(0.3)) and not scope.plain and self.chance(0.3):
             return self.subquery_condition(scope, depth, positive)
         inner = self.random.randrange(14)
         value: Value = self.pick(scope.values)
@@ -435,11 +435,11 @@ class Generator:
         return f"{value.text} {self.pick(COMPARISONS)} {self.scalar(value.kind, scope)}"
 
     def correlated(self, scope: Scope, depth: int) -> str:
-        source, inner = self.from_(depth - 1, scope)
+        source, inner = self.from_(0, scope)
         return f"SELECT 1 {source}{self.tie(inner, scope)}"
 
     def inner_select(self, kind: str, scope: Scope, depth: int) -> str:
-        source, inner = self.from_(depth - 1, scope)
+        source, inner = self.from_(0, scope)
         tie = self.tie(inner, scope) if self.chance(0.5) else self.where(inner, 0)
         return f"SELECT {self.value(kind, Scope(inner.values, plain=True), self.pick([0, 0, 1]))}{source}{tie}"
 
@@ -543,7 +543,7 @@ class Generator:
 
     def change(self, table: Table, rows: Mapping[str, Sequence[Row]]) -> list[str]:
         here = list(rows[table.name])
-        scope = Scope([Value(c.name, c.kind) for c in table.columns])
+        scope = Scope([Value(f"{table.name}.{c.name}", c.kind) for c in table.columns])
         match self.random.randrange(13):
             case 0 | 1 | 2:
                 return [self.insert(table, self.random.randint(1, 4))]

@@ -59,7 +59,7 @@ class Player:
     directory: Path
     spark: SparkSession | None = None
     engine: str | None = "embedded"
-    views: int = 6
+    views: int = 4
 
     def __post_init__(self) -> None:
         self.generator = Generator(self.seed)
@@ -90,6 +90,7 @@ class Player:
         self.defined: list[View] = []
         for _ in range(self.views):
             view = self.generator.view()
+            self.last = self.house.program
             self.asked.views += 1
             try:
                 self.house.sql(view.sql, engine=self.engine)
