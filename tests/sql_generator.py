@@ -177,7 +177,9 @@ class Generator:
     def select(self, depth: int, kinds: Sequence[str] | None = None, outer: Scope | None = None) -> Query:
         source, scope = self.from_(depth, outer)
         if kinds is None:
-            kinds = [self.pick(scope.values).kind if self.chance(0.7) else self.pick(KINDS) for _ in range(self.random.randint(1, 4))]
+            kinds = [
+                self.pick(scope.values).kind if self.chance(0.7) else self.pick(KINDS) for _ in range(self.random.randint(1, 4))
+            ]
         outputs = [Value(self.value(kind, scope, self.pick([0, 0, 1, 2])), kind) for kind in kinds]
         distinct = "DISTINCT " if self.chance(0.15) else ""
         return self.put(distinct, outputs, f"{source}{self.where(scope, depth)}")
@@ -220,9 +222,13 @@ class Generator:
             right, alias, columns = self.source(depth)
             seen = [Value(f"{alias}.{c.name}", c.kind) for c in columns if c.kind != SHOWN]
             shared = [c.name for c in columns if c.name in names and c.kind != SHOWN]
-            kind = self.pick(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN"])
+            kind = self.pick(
+                ["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "CROSS JOIN"]
+            )
             if kind == "CROSS JOIN":
-                text = self.pick([f"{text} CROSS JOIN {right}", f"{text}, {right}"] if number == 0 else [f"{text} CROSS JOIN {right}"])
+                text = self.pick(
+                    [f"{text} CROSS JOIN {right}", f"{text}, {right}"] if number == 0 else [f"{text} CROSS JOIN {right}"]
+                )
                 scope.values += seen
             elif shared and joins == 1 and self.chance(0.35):
                 name = self.pick(shared)
@@ -516,7 +522,15 @@ class Generator:
             "b": [],
         }  # fmt: skip
         if self.calm:
-            own = {"i": [f"({get('i')} % 3)", f"(- {get('i')})"] if kind == "i" else [], "m": [], "d": [], "s": [f"upper({get('s')})"] if kind == "s" else [], "t": [], "z": [], "b": []}
+            own = {
+                "i": [f"({get('i')} % 3)", f"(- {get('i')})"] if kind == "i" else [],
+                "m": [],
+                "d": [],
+                "s": [f"upper({get('s')})"] if kind == "s" else [],
+                "t": [],
+                "z": [],
+                "b": [],
+            }
         if own[kind] and self.chance(0.6):
             return self.pick(own[kind])
         return self.pick(shared[:4] if self.calm else shared)()
