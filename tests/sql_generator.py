@@ -144,7 +144,7 @@ class Generator:
     def view(self) -> View:
         """One more view; later ones may read it."""
         self.read = set()
-        query = self.query(self.pick([0, 1, 1, 1]))
+        query = self.query(self.pick([0, 1, 1, 1, 2]))
         name = f"v{len(self.views) + 1}"
         view = View(name, query.text, frozenset(self.read))
         self.views.append(view)
@@ -251,7 +251,7 @@ class Generator:
 
     def source(self, depth: int) -> tuple[str, str, tuple[Column, ...]]:
         alias = self.name("a")
-        if depth and self.chance(0.2):
+        if depth and self.chance(0.3):
             query = self.query(depth - 1)
             text, columns = f"({query.text})", query.columns
         else:

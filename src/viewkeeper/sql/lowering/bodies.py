@@ -24,6 +24,7 @@ from viewkeeper.program.functions import comparable
 from viewkeeper.rewrite.terms import substitute, substitute_in
 from viewkeeper.sql.lowering.builder import Builder, Table
 from viewkeeper.sql.lowering.values import Lowered, encode
+from viewkeeper.sql.types import type_of_column
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,11 @@ class Body:
                 for _, value in source.columns:
                     if value.term == Variable(name):
                         return body.known(value)
-        return self.builder.computed[name]
+        if name in self.builder.computed:
+            return self.builder.computed[name]
+        # Part of a column, such as a total.
+        type_ = next(self.builder.type_of_variable(name, body.literals) for body in self.chain() if name in body.own)
+        return Lowered(Variable(name), type_of_column(type_), type_.nullable)
 
     # ---- conditions
 
