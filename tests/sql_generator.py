@@ -449,13 +449,16 @@ class Generator:
         tie = self.tie(inner, scope) if self.chance(0.5) else self.where(inner, 0)
         return f"SELECT {self.value(kind, Scope(inner.values, plain=True), self.pick([0, 0, 1]))}{source}{tie}"
 
-    def tie(self, inner: Scope, scope: Scope, equal: bool = False) -> str:
+    def tie(self, inner: Scope, scope: Scope) -> str:
         """A condition between the rows inside and those around them."""
         pairs = [(a, b) for a in inner.values for b in scope.values if a.kind == b.kind]
         parts = []
         if pairs:
             a, b = self.pick(pairs)
-            parts.append(f"{a.text} {'=' if equal or self.chance(0.8) else self.pick(COMPARISONS)} {b.text}")
+            parts.append(f"{a.text} {'=' if self.chance(0.8) else self.pick(COMPARISONS)} {b.text}")
+        if pairs and self.chance(0.2):
+            a, b = self.pick(pairs)
+            parts.append(f"{a.text} {self.pick(COMPARISONS)} {b.text}")
         if self.chance(0.4):
             parts.append(self.condition(Scope(inner.values, plain=True), 0))
         return f" WHERE {' AND '.join(parts)}" if parts else ""
@@ -466,7 +469,7 @@ class Generator:
             source, inner = self.from_(0, scope)
             found = self.aggregate(Scope(inner.values, plain=True))
             if found.kind == kind:
-                tie = self.tie(inner, scope, equal=True) if self.chance(0.6) else self.where(inner, 0)
+                tie = self.tie(inner, scope) if self.chance(0.6) else self.where(inner, 0)
                 return f"(SELECT {found.text}{source}{tie})"
         return self.literal(kind)
 

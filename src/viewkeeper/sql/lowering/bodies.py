@@ -245,11 +245,11 @@ class Correlation:
     inside: tuple[Term, ...]
 
 
-def correlate(inner: Body, around: Body) -> Correlation:
+def correlate(inner: Body, around: Body, counted: bool = False) -> Correlation:
     """Separates a body from the ones around it.
 
     An equation of something inside with something outside becomes a column. For other columns of outside that are used inside, what
-    binds them there is joined.
+    binds them there is joined. ``counted``: it matters how often the rows inside are there, so that no value outside may be there twice.
     """
     outside: list[Term] = []
     inside: list[Term] = []
@@ -272,12 +272,22 @@ def correlate(inner: Body, around: Body) -> Correlation:
         outside.append(Variable(name))
         inside.append(Variable(name))
     missing = [name for name in free if name not in bound]
-    literals += substitute(_domain(missing, around), mapping)
+    domain = _domain(missing, around)
+    literals += substitute([_once(domain, [*missing, *mapping], around)] if counted and missing else domain, mapping)
     for name in missing:
         value = around.value_of(name)
         outside += encode(value)
         inside += encode(value)
     return Correlation(tuple(literals), tuple(outside), tuple(inside))
+
+
+def _once(domain: list[Literal], names: Sequence[str], around: Body) -> Atom:
+    """A relation of the values that those of the variables that it binds have in the domain, each once."""
+    bound = set(all_variables(tuple(domain)))
+    chosen = [name for name in names if name in bound]
+    columns = [(name, around.value_of(name).type) for name in chosen]
+    terms = tuple(Variable(name) for name in chosen)
+    return Atom(around.builder.derive(columns, (terms, domain)).name, terms)
 
 
 def _equation(literal: Literal, own: set[str]) -> tuple[Term, Term] | None:
