@@ -37,6 +37,12 @@ CHANGES = (
 WRONG_ONCE = (
     "SELECT i2 AS a FROM r1 WHERE i1 = i1",
     "SELECT min(i2) AS a FROM r1 GROUP BY ROLLUP (i1)",
+    "SELECT i1, d FROM r1 RIGHT JOIN (SELECT max(i1) AS d FROM r2) x ON x.d >= 2",
+    "SELECT x.s FROM (SELECT sum(i1) AS s FROM r2) x LEFT SEMI JOIN r1 ON 1 < x.s",
+    "SELECT i1, i2, (SELECT sum(m1) FROM r2 WHERE r2.i1 <= r1.i1) AS s FROM r1",
+    "SELECT i1, i2, (SELECT count(*) FROM r2 WHERE r2.i1 <> r1.i2 AND r2.i2 = r1.i1) AS s FROM r1",
+    "SELECT i1, i2 FROM r1 WHERE EXISTS (SELECT 1 FROM r2 WHERE r2.i1 >= r1.i1 GROUP BY i2 HAVING count(*) > 1)",
+    "SELECT i2 FROM r1 GROUP BY i2 HAVING count(*) = i2",
 )
 
 

@@ -93,7 +93,9 @@ def difference(ours: pa.Table, theirs: pa.Table, tolerance: float = 0.0) -> str:
     """
     if ours.column_names != theirs.column_names:
         return f"columns {ours.column_names} instead of {theirs.column_names}"
-    near = {i: close for i in range(ours.num_columns) if (close := _nearness(ours.field(i).type, theirs.field(i).type, tolerance))}
+    near = {
+        i: close for i in range(ours.num_columns) if (close := _nearness(ours.field(i).type, theirs.field(i).type, tolerance))
+    }
     groups: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, table in enumerate((ours, theirs)):
         for row in _rows(table):

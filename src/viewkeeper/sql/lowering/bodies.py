@@ -56,6 +56,7 @@ class Body:
     keys: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
     own: set[str] = field(default_factory=set)
     certain: set[str] = field(default_factory=set)  # variables that are not NULL
+    settled: bool = False  # someone else knows its variables, so that none may be replaced
 
     # ---- what is in it
 
@@ -175,6 +176,8 @@ class Body:
     def equate(self, left: Lowered, right: Lowered) -> bool:
         """Makes two variables one where they must be equal; False if that cannot be done here."""
         one, other = left.term, right.term
+        if self.settled and one != other:
+            return False
         if not (isinstance(one, Variable) and isinstance(other, Variable)) or not comparable(left.type.kept, right.type.kept):
             return False
         if not {one.name, other.name} <= self.own or not self._plain(one.name) or not self._plain(other.name):

@@ -242,7 +242,9 @@ class Queries:
         after = groups.finish()
         having = select.args.get("having")
         if having is not None:
+            after.settled = True
             expressions.condition(having.this)
+            after.settled = False
         if has_windows(select):
             return windowed(self, select, after, special)
         return Rows(after, self.outputs(select, expressions, body))
