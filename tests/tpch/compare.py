@@ -78,10 +78,11 @@ def expanded(table: pa.Table) -> pa.Table:
     return table.select(range(table.num_columns - 1)).take(pa.array(places, pa.int64()))
 
 
-def difference(ours: pa.Table, theirs: pa.Table) -> str:
+def difference(ours: pa.Table, theirs: pa.Table, tolerance: float = 0.0) -> str:
     """What differs between two answers; nothing if they are the same bag of rows.
 
     Everything is compared exactly except what one of them has as a float or rounded to fewer digits, six at least.
+    ``tolerance``: what two floats may differ by near zero.
 
     >>> from decimal import Decimal
     >>> exact = pa.table({"a": [Decimal("0.333333")], "b": ["x"]})
@@ -92,7 +93,9 @@ def difference(ours: pa.Table, theirs: pa.Table) -> str:
     """
     if ours.column_names != theirs.column_names:
         return f"columns {ours.column_names} instead of {theirs.column_names}"
-    near = {i: close for i in range(ours.num_columns) if (close := _nearness(ours.field(i).type, theirs.field(i).type))}
+    near = {
+        i: close for i in range(ours.num_columns) if (close := _nearness(ours.field(i).type, theirs.field(i).type, tolerance))
+    }
     groups: dict[Row, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
     for side, table in enumerate((ours, theirs)):
         for row in _rows(table):
@@ -109,11 +112,11 @@ def difference(ours: pa.Table, theirs: pa.Table) -> str:
 Close = Callable[[Any, Any], bool]
 
 
-def _nearness(ours: pa.DataType, theirs: pa.DataType) -> Close | None:
+def _nearness(ours: pa.DataType, theirs: pa.DataType, tolerance: float) -> Close | None:
     """How values of these types may differ; None if not at all."""
     if pa.types.is_floating(ours) or pa.types.is_floating(theirs):
         both = pa.types.is_floating(ours) and pa.types.is_floating(theirs)
-        absolute = 0.0 if both else 10.0**-ROUNDED
+        absolute = tolerance if both else 10.0**-ROUNDED
         return lambda a, b: math.isclose(a, b, rel_tol=1e-9, abs_tol=absolute)
     if pa.types.is_decimal(ours) and pa.types.is_decimal(theirs):
         scale = min(ours.scale, theirs.scale)

@@ -16,6 +16,7 @@ from viewkeeper.program.ast import (
     Constant,
     Literal,
     Term,
+    Test,
     Variable,
     all_variables,
     variables_of,
@@ -24,6 +25,7 @@ from viewkeeper.program.functions import comparable
 from viewkeeper.rewrite.terms import substitute, substitute_in
 from viewkeeper.sql.lowering.builder import Builder, Table
 from viewkeeper.sql.lowering.values import Lowered, encode
+from viewkeeper.sql.types import type_of_column
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Body:
     keys: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
     own: set[str] = field(default_factory=set)
     certain: set[str] = field(default_factory=set)  # variables that are not NULL
+    settled: bool = False  # someone else knows its variables, so that none may be replaced
 
     # ---- what is in it
 
@@ -166,19 +169,28 @@ class Body:
                 for _, value in source.columns:
                     if value.term == Variable(name):
                         return body.known(value)
-        return self.builder.computed[name]
+        if name in self.builder.computed:
+            return self.builder.computed[name]
+        # Part of a column, such as a total.
+        type_ = next(self.builder.type_of_variable(name, body.literals) for body in self.chain() if name in body.own)
+        return Lowered(Variable(name), type_of_column(type_), type_.nullable)
 
     # ---- conditions
 
     def equate(self, left: Lowered, right: Lowered) -> bool:
         """Makes two variables one where they must be equal; False if that cannot be done here."""
         one, other = left.term, right.term
+        if self.settled and one != other:
+            return False
         if not (isinstance(one, Variable) and isinstance(other, Variable)) or not comparable(left.type.kept, right.type.kept):
             return False
         if not {one.name, other.name} <= self.own or not self._plain(one.name) or not self._plain(other.name):
             return False
         if one.name != other.name:
             self.substitute(other.name, one)
+        elif self.known(left).nullable:
+            # x = x says that there is a value; in one place alone a variable may be NULL.
+            self.literals.append(Test("is_null", (one,), negated=True))
         self.certain.add(one.name)
         return True
 
@@ -240,11 +252,11 @@ class Correlation:
     inside: tuple[Term, ...]
 
 
-def correlate(inner: Body, around: Body) -> Correlation:
+def correlate(inner: Body, around: Body, counted: bool = False) -> Correlation:
     """Separates a body from the ones around it.
 
     An equation of something inside with something outside becomes a column. For other columns of outside that are used inside, what
-    binds them there is joined.
+    binds them there is joined. ``counted``: it matters how often the rows inside are there, so that no value outside may be there twice.
     """
     outside: list[Term] = []
     inside: list[Term] = []
@@ -267,12 +279,22 @@ def correlate(inner: Body, around: Body) -> Correlation:
         outside.append(Variable(name))
         inside.append(Variable(name))
     missing = [name for name in free if name not in bound]
-    literals += substitute(_domain(missing, around), mapping)
+    domain = _domain(missing, around)
+    literals += substitute([_once(domain, [*missing, *mapping], around)] if counted and missing else domain, mapping)
     for name in missing:
         value = around.value_of(name)
         outside += encode(value)
         inside += encode(value)
     return Correlation(tuple(literals), tuple(outside), tuple(inside))
+
+
+def _once(domain: list[Literal], names: Sequence[str], around: Body) -> Atom:
+    """A relation of the values that those of the variables that it binds have in the domain, each once."""
+    bound = set(all_variables(tuple(domain)))
+    chosen = [name for name in names if name in bound]
+    columns = [(name, around.value_of(name).type) for name in chosen]
+    terms = tuple(Variable(name) for name in chosen)
+    return Atom(around.builder.derive(columns, (terms, domain)).name, terms)
 
 
 def _equation(literal: Literal, own: set[str]) -> tuple[Term, Term] | None:

@@ -182,6 +182,9 @@ class Builder:
         probe = Variable("type of a term")
         return self._types((*literals, Comparison("=", probe, term)))[probe.name]
 
+    def type_of_variable(self, name: str, literals: Sequence[Literal]) -> Type:
+        return self._types(literals)[name]
+
     def forget_types(self) -> None:
         """Relations have been taken back."""
         self._typer = Typer(self.relations, Hierarchy.of(self.program.types))

@@ -112,6 +112,9 @@ class Groups:
         self.literals: list[Literal] = list(self.correlation.literals if self.correlation else self.body.literals)
         outside = self.correlation.inside if self.correlation else ()
         self.keys = [self._named("key", term) for term in (*outside, *(t for v in self.values for t in encode(v)))]
+        if not self.keys and not self.whole:
+            # GROUP BY () of nothing is nothing: a group that there is only where there are rows.
+            self.keys = [self._named("one", ONE)]
         self.after = Body(self.builder, self.body.parent)
         self.key_variables = [self.after.variable(v.name) for v in self.keys]
         self._lookups: list[Literal] = []
@@ -346,7 +349,7 @@ class Groups:
             assert self.correlation is not None
             return self.queries.type_of(self.correlation.inside[place], self.literals)
         types = [t for v in self.values for t in ((v.type, BOOLEAN) if v.nullable else (v.type,))]
-        return types[place - self._ties]
+        return types[place - self._ties] if types else BIGINT
 
     def _look_up(self, relation: str, columns: Iterable[tuple[str, SqlType]]) -> list[Lowered]:
         """Columns of a relation of the groups; where it has none of them, zeros."""
@@ -403,21 +406,13 @@ class Groups:
         if not self._results:
             if bound or loose or (not self.key_variables and self.whole):
                 return []
-            if not keys:  # GROUP BY constants only
-                keys = [("one", self._named("one", ONE))]
-                self.key_variables = [self.after.variable("one")]
-            types = [self._type_of_key(i) if self.values or self._ties else BIGINT for i in range(len(keys))]
-            columns = [(name, type_) for (name, _), type_ in zip(keys, types, strict=True)]
+            columns = [(name, self._type_of_key(i)) for i, (name, _) in enumerate(keys)]
             relation = self.builder.derive(columns, ([v for _, v in keys], self.literals))
             return [Atom(relation.name, tuple(self.key_variables))]
         results = [
             (variable.name, Aggregate(operation, target, ()), type_)
             for (operation, target), (variable, type_) in self._results.items()
         ]
-        if not keys and not self.whole:
-            # GROUP BY () of nothing is nothing: a group that there is only where there are rows
-            keys = [("one", self._named("one", ONE))]
-            self.key_variables = [self.after.variable("one")]
         relation = self.builder.group(keys, results, self.literals)
         variables = [variable for variable, _ in self._results.values()]
         atom = Atom(relation.name, (*self.key_variables, *variables))

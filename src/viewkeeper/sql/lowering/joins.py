@@ -92,12 +92,12 @@ def _outer(
     using: list[str],
 ) -> Body:
     builder, side = queries.builder, node.args["side"].upper()
-    if left.free() or right.free():
-        queries.refuse(select, "an outer join that uses columns from outside the query", "Write the condition outside.")
     both = left.copy()
     both.take(right.copy())
     for condition in conditions:
         Expressions(queries, both).condition(condition)
+    if both.free():
+        queries.refuse(select, "an outer join that uses columns from outside the query", "Write the condition outside.")
     needed = _needed(select, node)
     kept = [
         (s, c)

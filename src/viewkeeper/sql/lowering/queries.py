@@ -232,7 +232,7 @@ class Queries:
         before = Expressions(self, body)
         values = [before.value(node) for node in nodes]
         self._check_groups(nodes)
-        tie = correlate(body, body.parent) if body.parent is not None and body.free() else None
+        tie = correlate(body, body.parent, counted=True) if body.parent is not None and body.free() else None
         groups = Groups(self, body, [values[i] for i in chosen], tie, whole)
         special = self._special(groups, nodes, values, chosen, body, select)
         expressions = Expressions(self, groups.after, special)
@@ -242,7 +242,9 @@ class Queries:
         after = groups.finish()
         having = select.args.get("having")
         if having is not None:
+            after.settled = True
             expressions.condition(having.this)
+            after.settled = False
         if has_windows(select):
             return windowed(self, select, after, special)
         return Rows(after, self.outputs(select, expressions, body))
@@ -252,7 +254,7 @@ class Queries:
 
         ``needed``: a row around it is of no use if the value is NULL.
         """
-        tie = correlate(body, around) if body.free() else None
+        tie = correlate(body, around, counted=True) if body.free() else None
         # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
         strict = needed and tie is not None and _is_null_for_nothing(select.expressions[0])
         groups = Groups(self, body, [], tie, not strict)
