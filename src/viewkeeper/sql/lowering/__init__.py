@@ -14,7 +14,8 @@ from sqlglot import exp
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
 from viewkeeper.sql.lowering.builder import Builder
-from viewkeeper.sql.lowering.queries import Queries, with_names
+from viewkeeper.sql.lowering.queries import Queries
+from viewkeeper.sql.lowering.rows import with_names
 from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
 from viewkeeper.sql.reading import Statement
 
@@ -38,7 +39,7 @@ def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequen
     builder = Builder(statement, program, name)
     queries = Queries(builder)
     rows = queries.rows(query)
-    rows.outputs = with_names(rows.outputs, columns or (), query, queries)
+    rows.outputs = with_names(rows.outputs, columns or (), query, queries.builder.statement)
     names = [output.lower() for output, _ in rows.outputs]
     for output in names:
         if names.count(output) > 1:

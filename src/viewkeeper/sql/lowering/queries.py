@@ -15,49 +15,24 @@ from viewkeeper.program.ast import (
     Atom,
     Call,
     Comparison,
-    Either,
     Literal,
-    Negation,
     Relation,
     Term,
     Truth,
     Variable,
-    Wildcard,
 )
-from viewkeeper.program.types import NUMBER
 from viewkeeper.sql.lowering import subqueries
 from viewkeeper.sql.lowering.bodies import Body, Source, correlate
 from viewkeeper.sql.lowering.builder import BAG, COPIES, Builder, Table
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
 from viewkeeper.sql.lowering.joins import join
-from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, encode, null_of, number
+from viewkeeper.sql.lowering.recursion import recursive
+from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
+from viewkeeper.sql.lowering.sets import combined, union_all
+from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
 from viewkeeper.sql.lowering.windows import limited, windowed
-from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType, type_of_column
-
-
-@dataclass
-class Rows:
-    """What a query gives: for each row of the body the outputs. ``distinct``: each row once."""
-
-    body: Body
-    outputs: list[tuple[str, Lowered]]
-    distinct: bool = False
-
-    @property
-    def terms(self) -> list[Term]:
-        return [value.term for _, value in self.outputs]
-
-
-@dataclass
-class Named:
-    """A query that WITH gives a name; it is lowered where it is read, once if that is in several places."""
-
-    query: exp.Expr
-    columns: tuple[str, ...]
-    uses: int
-    outer: dict[str, Named]
-    table: Table | None = None
+from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
 
 @dataclass
@@ -100,7 +75,7 @@ class Queries:
             if isinstance(query, exp.Select):
                 return self._select(query, parent)
             assert isinstance(query, exp.SetOperation)
-            return self._combined(query, parent)
+            return combined(self, query, parent)
         finally:
             self.named = before
 
@@ -117,7 +92,7 @@ class Queries:
             found[name] = Named(cte.this, columns, uses, {**self.named, **found})
             reads_itself = any(t.name.lower() == name and not t.db for t in cte.this.find_all(exp.Table))
             if clause.args.get("recursive") and reads_itself:
-                found[name].table = self._recursive(name, found[name], query)
+                found[name].table = recursive(self, name, found[name], query)
         return found
 
     # ---- SELECT
@@ -183,7 +158,7 @@ class Queries:
         if len(sets) == 1:
             return self._group(select, body, nodes, sets[0])
         branches = [self._group(select, body.copy(), nodes, chosen) for chosen in sets]
-        return self._union_all(branches, select)
+        return union_all(self, branches)
 
     def _grouping_sets(self, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
         """What is grouped by, and the sets of it that are groups of their own."""
@@ -391,7 +366,7 @@ class Queries:
                 rows = self.rows(named.query)
             finally:
                 self.named = before
-            rows.outputs = with_names(rows.outputs, named.columns, node, self)
+            rows.outputs = with_names(rows.outputs, named.columns, node, self.builder.statement)
             if named.uses < 2:
                 self._read_rows(rows, alias, columns, body, node)
                 return
@@ -407,7 +382,9 @@ class Queries:
             body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
             return
         inner = rows.body
-        outputs = with_names([(name, inner.known(value)) for name, value in rows.outputs], columns, node, self)
+        outputs = with_names(
+            [(name, inner.known(value)) for name, value in rows.outputs], columns, node, self.builder.statement
+        )
         inner.sources = [Source(alias, tuple(outputs))]
         body.take(inner)
 
@@ -460,9 +437,7 @@ class Queries:
                 return replace(table_of(relation), columns=tuple(n for n, _ in columns), types=tuple(t for _, t in columns))
         if rows.distinct or rows.body.is_unique(terms):
             relation = self.builder.derive(columns, (terms, rows.body.literals), name=name)
-            return replace(
-                table_of(relation), columns=_distinct_names([n for n, _ in columns]), types=tuple(t for _, t in columns)
-            )
+            return replace(table_of(relation), columns=tuple(n for n, _ in columns), types=tuple(t for _, t in columns))
         return self._bag(rows.body, outputs, name)
 
     def _bag(self, body: Body, outputs: list[tuple[str, Lowered]], name: str | None) -> Table:
@@ -490,8 +465,8 @@ class Queries:
             variables = [self.builder.variable(c.name) for c in inner.columns]
             relation = self._decoded(outputs, inner, variables, copies, name)
         types = tuple(v.type for _, v in outputs)
-        names = _distinct_names([n for n, _ in outputs])
-        return replace(table_of(self._mark_bag(relation)), columns=names, types=types)
+        names = tuple(n for n, _ in outputs)
+        return replace(table_of(self.mark_bag(relation)), columns=names, types=types)
 
     def _decoded(
         self, outputs: list[tuple[str, Lowered]], inner: Relation, variables: list[Variable], copies: str, name: str | None
@@ -514,7 +489,7 @@ class Queries:
         columns = [*((n, v.type) for n, v in outputs), (copies, BIGINT)]
         return self.builder.derive(columns, (terms, [atom]), name=name)
 
-    def _mark_bag(self, relation: Relation) -> Relation:
+    def mark_bag(self, relation: Relation) -> Relation:
         marked = replace(relation, qualifiers=(BAG,))
         self.builder.relations[relation.name] = marked
         self.builder.inner = [marked if r.name == relation.name else r for r in self.builder.inner]
@@ -526,173 +501,6 @@ class Queries:
 
     def type_of(self, term: Term, literals: Sequence[Literal]) -> SqlType:
         return type_of_column(self.builder.type_of(term, literals))
-
-    # ---- UNION, INTERSECT, EXCEPT
-
-    def _combined(self, query: exp.SetOperation, parent: Body | None) -> Rows:
-        left, right = self.rows(query.this, parent), self.rows(query.expression, parent)
-        if query.args.get("by_name"):
-            self.refuse(query, "BY NAME", "Write the columns in one order.")
-        if len(left.outputs) != len(right.outputs):
-            why = f"the queries have {len(left.outputs)} and {len(right.outputs)} columns"
-            self.builder.statement.refuse("SQL_TYPE", query.expression, why=why, hint="Give them the same number.")
-        for place, ((name, one), (_, other)) in enumerate(zip(list(left.outputs), list(right.outputs), strict=True)):
-            values = Expressions(self, left.body).alike([left.body.known(one), right.body.known(other)], query)
-            left.outputs[place], right.outputs[place] = (name, values[0]), (name, values[1])
-        distinct = bool(query.args.get("distinct"))
-        if isinstance(query, exp.Union):
-            return self._union([left, right]) if distinct else self._union_all([left, right], query)
-        if distinct:
-            return self._set_difference(left, right, isinstance(query, exp.Except))
-        return self._bag_difference(left, right, isinstance(query, exp.Except))
-
-    def _union(self, branches: Sequence[Rows]) -> Rows:
-        self._check_closed(branches)
-        columns = [(name, value.type) for name, value in branches[0].outputs]
-        relation = self.builder.derive(columns, *((b.terms, b.body.literals) for b in branches))
-        return self._reading(relation, columns)
-
-    def _union_all(self, branches: Sequence[Rows], query: exp.Expr) -> Rows:
-        """With a column that says which branch a row is of, so that there can be several."""
-        self._check_closed(branches)
-        columns = [(name, value.type) for name, value in branches[0].outputs]
-        bodies: list[tuple[list[Term], list[Literal]]] = []
-        single = True
-        for place, rows in enumerate(branches):
-            times: Term = ONE
-            if rows.distinct or not rows.body.is_unique(rows.terms):
-                table = self.define(rows)
-                rows = Rows(Body(self.builder), [])
-                rows.outputs = list(rows.body.read(table, "branch").columns)
-                times = rows.body.times() or ONE
-                single = single and not table.copies
-            bodies.append(([number(place).term, *rows.terms, times], rows.body.literals))
-        if single:
-            bodies = [(terms[:-1], literals) for terms, literals in bodies]
-        more = [] if single else [(COPIES, BIGINT)]
-        relation = self.builder.derive([("branch", BIGINT), *columns, *more], *bodies)
-        if not single:
-            relation = self._mark_bag(relation)
-        body = Body(self.builder)
-        source = body.read(table_of(relation), "union")
-        outputs = [(n, replace(v, type=t)) for (_, v), (n, t) in zip(source.columns[1:], columns, strict=True)]
-        body.sources = [Source("union", tuple(outputs))]
-        return Rows(body, outputs)
-
-    def _set_difference(self, left: Rows, right: Rows, without: bool) -> Rows:
-        self._check_closed([left, right])
-        wanted = [self._common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
-        relation = self._encoded(right, wanted)
-        atom = Atom(
-            relation.name,
-            tuple(t for (_, v), n in zip(left.outputs, wanted, strict=True) for t in encode(replace(v, nullable=n))),
-        )
-        left.body.literals.append(Negation(atom) if without else atom)
-        return Rows(left.body, left.outputs, distinct=True)
-
-    def _common(self, left: Lowered, right: Lowered) -> bool:
-        return left.nullable or right.nullable
-
-    def _encoded(self, rows: Rows, nullable: Sequence[bool]) -> Relation:
-        columns: list[tuple[str, SqlType]] = []
-        terms: list[Term] = []
-        for (name, value), may_be in zip(rows.outputs, nullable, strict=True):
-            terms += encode(replace(value, nullable=may_be))
-            columns += [(name, value.type), *([(f"no_{name}", BOOLEAN)] if may_be else [])]
-        return self.builder.derive(columns, (terms, rows.body.literals))
-
-    def _bag_difference(self, left: Rows, right: Rows, without: bool) -> Rows:
-        self._check_closed([left, right])
-        nullable = [self._common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
-        tables = [self.define(rows) for rows in (left, right)]
-        body = Body(self.builder)
-        source = body.read(tables[0], "left")
-        mine: Term = body.times() or ONE
-        other = Body(self.builder)
-        others = other.read(tables[1], "right")
-        counted = self._encoded(Rows(other, list(others.columns)), nullable)
-        terms = [t for (_, v), n in zip(source.columns, nullable, strict=True) for t in encode(replace(v, nullable=n))]
-        times = body.variable("times")
-        theirs: Term = other.times() or ONE
-        relation = self.builder.relation([*((c.name, c.type) for c in counted.columns), ("times", NUMBER)])
-        [rule] = [r for r in self.builder.rules if r.head.relation == counted.name]
-        self.builder.rules.remove(rule)
-        self.builder.inner.remove(counted)
-        head = tuple(t for (_, v), n in zip(others.columns, nullable, strict=True) for t in encode(replace(v, nullable=n)))
-        self.builder.rule(relation, [*head, theirs], other.literals)
-        there = Atom(relation.name, (*terms, times))
-        if without:
-            absent = Negation(Atom(relation.name, (*terms, Wildcard())))
-            body.literals.append(Either(((there,), (absent, Comparison("=", times, ZERO)))))
-            body.literals.append(Comparison(">", mine, times))
-            body.copies = [Call("-", (mine, times))]
-        else:
-            body.literals.append(there)
-            body.copies = [Call("min", (mine, times))]
-        return Rows(body, list(source.columns))
-
-    def _check_closed(self, branches: Sequence[Rows]) -> None:
-        for rows in branches:
-            if rows.body.free():
-                self.refuse(
-                    None, "UNION, INTERSECT or EXCEPT of queries that use columns from outside", "Write the condition outside."
-                )
-
-    def _reading(self, relation: Relation, columns: Sequence[tuple[str, SqlType]]) -> Rows:
-        body = Body(self.builder)
-        source = body.read(table_of(relation), "union")
-        outputs = [(n, replace(v, type=t)) for (_, v), (n, t) in zip(source.columns, columns, strict=True)]
-        body.sources = [Source("union", tuple(outputs))]
-        return Rows(body, outputs)
-
-    # ---- WITH RECURSIVE
-
-    def _recursive(self, name: str, named: Named, query: exp.Expr) -> Table:
-        """A query that reads itself: its relation is declared by the part that does not, and the other one adds to it."""
-        union = named.query
-        if not isinstance(union, exp.Union):
-            self.refuse(union, "recursion without UNION", "Write a query that starts, UNION, and one that reads the result.")
-        if not union.args.get("distinct") and not _reads_once(query, name, union):
-            hint = "Write UNION, or read it with SELECT DISTINCT: a view that depends on itself holds each row once."
-            self.refuse(union, "recursion with UNION ALL", hint)
-        before = self.named
-        self.named = named.outer
-        try:
-            start = self.rows(union.this)
-            start.outputs = with_names(start.outputs, named.columns, union, self)
-            columns = [(n, v.type) for n, v in start.outputs]
-            nullable = [start.body.known(v).nullable for _, v in start.outputs]
-            state = (list(self.builder.inner), list(self.builder.rules), dict(self.builder.relations))
-            while True:
-                declared = [(n, t.kept.optional(may)) for (n, t), may in zip(columns, nullable, strict=True)]
-                relation = self.builder.relation(declared)
-                table = replace(table_of(relation), columns=tuple(n for n, _ in columns), types=tuple(t for _, t in columns))
-                self.named = {**named.outer, name: Named(union, (), 2, named.outer, table)}
-                step = self.rows(union.expression)
-                if len(step.outputs) != len(columns):
-                    why = f"the queries have {len(columns)} and {len(step.outputs)} columns"
-                    self.builder.statement.refuse("SQL_TYPE", union.expression, why=why, hint="Give them the same number.")
-                values = [step.body.known(v) for _, v in step.outputs]
-                more = [a or b.nullable for a, b in zip(nullable, values, strict=True)]
-                if more == nullable:
-                    break
-                nullable = more
-                self.builder.inner, self.builder.rules, self.builder.relations = (
-                    list(state[0]),
-                    list(state[1]),
-                    dict(state[2]),
-                )
-                self.builder.forget_types()
-            into = Expressions(self, step.body)
-            terms = [
-                into.cast_to(v, t, union.expression).term if v.type.kind is not t.kind or v.type.scale != t.scale else v.term
-                for v, (_, t) in zip(values, columns, strict=True)
-            ]
-            self.builder.rule(relation, start.terms, start.body.literals)
-            self.builder.rule(relation, terms, step.body.literals)
-            return table
-        finally:
-            self.named = before
 
     # ---- subqueries
 
@@ -731,23 +539,6 @@ def _is_tie(literal: Literal, outside: Sequence[Term], keys: Sequence[Variable])
     return isinstance(literal, Comparison) and literal.right in keys and literal.left in outside
 
 
-def table_of(relation: Relation) -> Table:
-    """A relation as SQL sees it."""
-    copies = BAG in relation.qualifiers
-    shown = relation.columns[:-1] if copies else relation.columns
-    everything = tuple(range(len(shown)))
-    places = {column.name: i for i, column in enumerate(shown)}
-    keys = (tuple(places[name] for name in relation.key),) if relation.key and not copies else ()
-    return Table(
-        relation.name,
-        tuple(c.name for c in shown),
-        tuple(type_of_column(c.type) for c in shown),
-        tuple(c.type.nullable for c in shown),
-        copies,
-        (*keys, everything),
-    )
-
-
 def has_windows(select: exp.Select) -> bool:
     return any(True for node in select.expressions for _ in node.find_all(exp.Window))
 
@@ -769,21 +560,8 @@ def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
     return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
 
 
-def with_names(
-    outputs: list[tuple[str, Lowered]], names: Sequence[str], node: exp.Expr, queries: Queries
-) -> list[tuple[str, Lowered]]:
-    if names and len(names) != len(outputs):
-        why = f"there are {len(outputs)} columns and {len(names)} names for them"
-        queries.builder.statement.refuse("SQL_TYPE", node, why=why, hint="Name all of them.")
-    return [(name, value) for name, (_, value) in zip(names, outputs, strict=True)] if names else outputs
-
-
 def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
-    return replace(source, columns=tuple(with_names(list(source.columns), names, node, queries)))
-
-
-def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(names)
+    return replace(source, columns=tuple(with_names(list(source.columns), names, node, queries.builder.statement)))
 
 
 def _listed(node: exp.Expr) -> list[exp.Expr]:
@@ -800,11 +578,3 @@ def _sets(kind: type[exp.Expr], listed: list[tuple[int, ...]]) -> list[tuple[int
         chosen, width = range(2 ** len(listed) - 1, -1, -1), len(listed)
         return [sum((one for i, one in enumerate(listed) if bits >> (width - 1 - i) & 1), ()) for bits in chosen]
     return listed
-
-
-def _reads_once(query: exp.Expr, name: str, union: exp.Union) -> bool:
-    """Is the recursive query read only where duplicates do not matter?"""
-    inside = {id(t) for t in union.find_all(exp.Table)}
-    readers = [t for t in query.find_all(exp.Table) if t.name.lower() == name and id(t) not in inside]
-    selects = [t.find_ancestor(exp.Select) for t in readers]
-    return all(s is not None and s.args.get("distinct") is not None for s in selects)

@@ -25,7 +25,8 @@ from viewkeeper.sql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.expressions import Expressions
-    from viewkeeper.sql.lowering.queries import Queries, Rows
+    from viewkeeper.sql.lowering.queries import Queries
+    from viewkeeper.sql.lowering.rows import Rows
 
 
 def exists(queries: Queries, query: exp.Expr, body: Body, negated: bool = False) -> Literal:

@@ -38,11 +38,12 @@ from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.rewrite.terms import substitute_in
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.rows import Rows
 from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, convert, null_of
 from viewkeeper.sql.types import BIGINT, DOUBLE, SqlType, bounded
 
 if TYPE_CHECKING:
-    from viewkeeper.sql.lowering.queries import Queries, Rows
+    from viewkeeper.sql.lowering.queries import Queries
 
 _RANKS: dict[str, tuple[str, SqlType]] = {
     "row_number": ("row_number", BIGINT), "rank": ("rank", BIGINT), "dense_rank": ("dense_rank", BIGINT),
@@ -131,9 +132,7 @@ def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]
     outputs = [(name, value) for (name, _), (_, value) in zip(rows.outputs, body.sources[0].columns, strict=False)]
     if skipped:
         body.literals.append(Comparison(">", place.term, Constant(skipped, NUMBER)))
-    from viewkeeper.sql.lowering.queries import Rows as Found
-
-    return Found(body, outputs[: len(outputs) - hidden] if hidden else outputs)
+    return Rows(body, outputs[: len(outputs) - hidden] if hidden else outputs)
 
 
 def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | None:
@@ -153,8 +152,6 @@ def windowed(
     queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None
 ) -> Rows:
     """A query whose outputs have window functions; ``before`` knows what aggregates stand for."""
-    from viewkeeper.sql.lowering.queries import Rows as Found
-
     plain = Expressions(queries, body, before)
     window = _Windows(queries, body)
 
@@ -166,7 +163,7 @@ def windowed(
     outputs = queries.outputs(select, Expressions(queries, body, special), body)
     after = window.finish([value for _, value in outputs])
     found = [(name, value) for (name, _), (_, value) in zip(outputs, after.sources[0].columns, strict=False)]
-    return Found(after, found)
+    return Rows(after, found)
 
 
 @dataclass
