@@ -250,6 +250,7 @@ REFUSED = {
     "SELECT a[0] AS r FROM t": "SQL_FUNCTION",
     "SELECT TRY_CAST(s AS INT) AS r FROM t": "SQL_UNSUPPORTED",
     "SELECT d - d AS r FROM t": "SQL_UNSUPPORTED",
+    "SELECT s, grouping(a) AS g FROM t GROUP BY ROLLUP (s)": "SQL_UNSUPPORTED",
 }
 
 

@@ -32,3 +32,5 @@ SELECT s, count(*) AS n FROM t GROUP BY s HAVING max(p) > 0 AND s IS NOT NULL;
 SELECT s, a, b, count(*) AS n FROM t GROUP BY s, ROLLUP (a, b);
 SELECT s, sum(x) AS sx, min(x) AS mx FROM t GROUP BY s HAVING sum(x) > 0;
 SELECT max(id) AS m FROM t WHERE a > 100;
+SELECT a, a AS a2, count(*) AS n FROM t GROUP BY a, a;
+SELECT count_if(a IN (SELECT a FROM u)) AS n, sum(b) FILTER (WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)) AS sb FROM t;

@@ -104,14 +104,15 @@ class Groups:
     whole: bool  # no GROUP BY: everything is one group, also nothing
     _results: dict[tuple[str, Term | None], tuple[Variable, SqlType]] = field(default_factory=dict)
     _extremes: dict[tuple[str, Term, Term | None, bool], tuple[Variable, Variable, Lowered]] = field(default_factory=dict)
-    _distinct: dict[tuple[Term, ...], tuple[Body, list[Variable]]] = field(default_factory=dict)
     _known: dict[str, Lowered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.builder = self.body.builder
         self.literals: list[Literal] = list(self.correlation.literals if self.correlation else self.body.literals)
         outside = self.correlation.inside if self.correlation else ()
-        self.keys = [self._named("key", term) for term in (*outside, *(t for v in self.values for t in encode(v)))]
+        self.keys: list[Variable] = []
+        for term in (*outside, *(t for v in self.values for t in encode(v))):
+            self.keys.append(self._named("key", term))
         if not self.keys and not self.whole:
             # GROUP BY () of nothing is nothing: a group that there is only where there are rows.
             self.keys = [self._named("one", ONE)]
@@ -121,10 +122,11 @@ class Groups:
         self._ties = len(outside)
         # Is there a row in each group for sure?
         self.filled = not self.whole
+        self._grouped = len(self.body.literals)
 
     def _named(self, stem: str, term: Term) -> Variable:
         """A variable for a term that is never NULL."""
-        if isinstance(term, Variable) and term not in getattr(self, "keys", []):
+        if isinstance(term, Variable) and term not in self.keys:
             return term
         variable = self.builder.variable(stem)
         self.literals.append(Comparison("=", variable, term))
@@ -171,20 +173,17 @@ class Groups:
         value = expressions.value(argument)
         self._take_literals()
         if kind is exp.CountIf:
-            both = boolean(value.term, value.nullable)
-            return self._number_of(_and(condition, both))
+            return self._number_of(_and(condition, value))
         return self._of(kind, value, condition, node, self.body.times())
 
     def _take_literals(self) -> None:
         """Subqueries in the arguments of aggregates add to what is grouped."""
-        known = self.correlation.literals if self.correlation else ()
-        if self.correlation is None:
-            added = [x for x in self.body.literals if x not in self.literals]
-            self.literals += added
-        elif any(x not in known for x in self.body.literals[len(known) :] if isinstance(x, Either)):
-            self.builder.statement.refuse(
-                "SQL_UNSUPPORTED", None, what="a subquery in an aggregate of a correlated subquery", hint="Compute it in FROM."
-            )
+        added = self.body.literals[self._grouped :]
+        if added and self.correlation is not None:
+            what = "a subquery in an aggregate of a correlated subquery"
+            self.builder.statement.refuse("SQL_UNSUPPORTED", None, what=what, hint="Compute it in FROM.")
+        self.literals += added
+        self._grouped = len(self.body.literals)
 
     def _count(
         self, argument: exp.Expr, others: Sequence[exp.Expr], condition: Lowered | None, expressions: Expressions

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from viewkeeper.errors import closest
+from viewkeeper.errors import ProgramError, closest
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
@@ -278,8 +278,9 @@ class Queries:
             if is_aggregate(node):
                 return groups.aggregate(node)
             if isinstance(node, exp.Grouping):
-                number_ = nodes.index(next(n for n in nodes if n == node.expressions[0]))
-                return number(0 if number_ in chosen else 1)
+                if node.expressions[0] not in nodes:
+                    self.refuse(node, "grouping of what is not grouped by", "Name something of GROUP BY.")
+                return number(0 if nodes.index(node.expressions[0]) in chosen else 1)
             if isinstance(node, exp.GroupingId):
                 bits = [0 if i in chosen else 1 for i in range(len(nodes))]
                 return number(int("".join(map(str, bits)) or "0", 2))
@@ -301,7 +302,7 @@ class Queries:
         def same_term(node: exp.Expr) -> Lowered | None:
             try:
                 term = plain.value(node).term
-            except Exception:
+            except ProgramError:  # it reads what only aggregates give
                 return None
             place = next((i for i, v in enumerate(values) if v.term == term), None)
             return None if place is None else grouped(place)
