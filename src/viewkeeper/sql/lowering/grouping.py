@@ -47,6 +47,7 @@ from viewkeeper.sql.lowering.values import (
     decode,
     encode,
     is_null,
+    mean_of,
     nothing_of,
     null_of,
     present,
@@ -252,13 +253,7 @@ class Groups:
 
     def _mean(self, value: Lowered, included: Lowered | None, number: Lowered, times: Term | None, certain: bool) -> Lowered:
         total = self._sum(value, included, times)
-        if value.type.kind is Kind.DECIMAL:
-            precision, scale = value.type.digits
-            result = bounded(precision + 4, scale + 4)
-            mean = Lowered(Call("sql_average", (total.term, number.term, Constant(result.scale, NUMBER))), result)
-        else:
-            mean = Lowered(Call("/", (convert(total, DOUBLE).term, Call("to_float", (number.term,)))), DOUBLE)
-        return self._or_null(mean, number, certain)
+        return self._or_null(mean_of(total, number, value.type), number, certain)
 
     def _deviation(
         self, kind: type[exp.Expr], value: Lowered, included: Lowered | None, number: Lowered, times: Term | None
@@ -334,13 +329,7 @@ class Groups:
         total = found[1]
         if kind is exp.Sum:
             return self._or_null(total, number, False)
-        if value.type.kind is Kind.DECIMAL:
-            precision, scale = value.type.digits
-            result = bounded(precision + 4, scale + 4)
-            mean = Lowered(Call("sql_average", (total.term, number.term, Constant(result.scale, NUMBER))), result)
-        else:
-            mean = Lowered(Call("/", (convert(total, DOUBLE).term, Call("to_float", (number.term,)))), DOUBLE)
-        return self._or_null(mean, number, False)
+        return self._or_null(mean_of(total, number, value.type), number, False)
 
     def _type_of_key(self, place: int) -> SqlType:
         """The type of a group's column."""

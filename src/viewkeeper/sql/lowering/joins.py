@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from viewkeeper.program.ast import Atom, Call, Literal, Negation, Term, Variable
-from viewkeeper.sql.lowering.bodies import Body, Source, correlate
+from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import COPIES
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.subqueries import marker
 from viewkeeper.sql.lowering.values import ONE, Lowered, null_of
 from viewkeeper.sql.types import BIGINT, SqlType
 
@@ -65,21 +66,18 @@ def _hide(body: Body, first: int, using: list[str]) -> None:
 
 
 def _half(queries: Queries, left: Body, right: Body, conditions: list[exp.Expr], without: bool) -> Body:
-    atom = _marker(queries, left, right, conditions)
+    atom = _partner(queries, left, right, conditions)
     left.literals.append(Negation(atom) if without else atom)
     return left
 
 
-def _marker(queries: Queries, outer: Body, inner: Body, conditions: list[exp.Expr]) -> Atom:
+def _partner(queries: Queries, outer: Body, inner: Body, conditions: list[exp.Expr]) -> Atom:
     """An atom that holds for the rows of the outer body that have a partner in the inner one."""
     inner = inner.copy()
     inner.parent = outer
     for condition in conditions:
         Expressions(queries, inner).condition(condition)
-    tie = correlate(inner, outer)
-    columns = [(f"c{i}", queries.type_of(term, tie.literals)) for i, term in enumerate(tie.inside)]
-    relation = queries.builder.derive(columns, (tie.inside, tie.literals))
-    return Atom(relation.name, tie.outside)
+    return marker(queries, inner, outer)
 
 
 def _outer(
@@ -140,9 +138,9 @@ def _outer(
     nulls = {variable: null_of(type_).term for variable, type_ in types.items()}
     bodies: list[tuple[list[Term], list[Literal]]] = [(head(both, 0), both.literals)]
     if side in ("LEFT", "FULL"):
-        bodies.append((head(left, 0), [*left.literals, Negation(_marker(queries, left, right, conditions))]))
+        bodies.append((head(left, 0), [*left.literals, Negation(_partner(queries, left, right, conditions))]))
     if side in ("RIGHT", "FULL"):
-        bodies.append((head(right, split), [*right.literals, Negation(_marker(queries, right, left, conditions))]))
+        bodies.append((head(right, split), [*right.literals, Negation(_partner(queries, right, left, conditions))]))
     columns: list[tuple[str, SqlType]] = [_column(both, s, c) for s, c in kept]
     columns += [(f"key{i}", types[variable]) for i, (_, variable) in enumerate(keys)]
     if copies:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 def exists(queries: Queries, query: exp.Expr, body: Body, negated: bool = False) -> Literal:
     """A literal that says that the query gives something for a row of the body, or that it does not."""
-    atom = _marker(queries, queries.rows(query, body).body, body)
+    atom = marker(queries, queries.rows(query, body).body, body)
     return Negation(atom) if negated else atom
 
 
-def _marker(queries: Queries, inner: Body, body: Body, extra: Sequence[Literal] = ()) -> Atom:
+def marker(queries: Queries, inner: Body, body: Body, extra: Sequence[Literal] = ()) -> Atom:
     """An atom that holds for the rows of the body for which the inner one has rows."""
     inner = inner.copy()
     inner.parent = body
@@ -55,7 +55,7 @@ def _flag(body: Body, atom: Atom) -> Term:
 
 
 def exists_value(queries: Queries, query: exp.Expr, body: Body) -> Lowered:
-    return boolean(_flag(body, _marker(queries, queries.rows(query, body).body, body)), False)
+    return boolean(_flag(body, marker(queries, queries.rows(query, body).body, body)), False)
 
 
 # ---- IN
@@ -67,7 +67,7 @@ def is_in(queries: Queries, node: exp.In, into: Expressions, negated: bool) -> L
     pairs = [_alike(into, left, value, node) for left, (_, value) in zip(lefts, rows.outputs, strict=True)]
     if negated and any(value.nullable for pair in pairs for value in pair):
         return None
-    atom = _marker(queries, rows.body, into.body, [Comparison("=", there.term, here.term) for there, here in pairs])
+    atom = marker(queries, rows.body, into.body, [Comparison("=", there.term, here.term) for there, here in pairs])
     return Negation(atom) if negated else atom
 
 
@@ -80,7 +80,7 @@ def in_value(queries: Queries, node: exp.In, into: Expressions) -> Lowered:
         same = one if same is None else boolean(Call("sql_and", (same.term, one.term)), same.nullable or one.nullable)
     assert same is not None
     equal = [Comparison("=", there.term, here.term) for there, here in pairs]
-    found = boolean(_flag(into.body, _marker(queries, rows.body, into.body, equal)), False)
+    found = boolean(_flag(into.body, marker(queries, rows.body, into.body, equal)), False)
     if not same.nullable:
         return found
     if len(pairs) > 1:
@@ -89,16 +89,16 @@ def in_value(queries: Queries, node: exp.In, into: Expressions) -> Lowered:
     unknown: Lowered = boolean(FALSE, False)
     if here.nullable:
         # A NULL in the query makes it unknown for all values.
-        unknown = boolean(_flag(into.body, _marker(queries, rows.body, into.body, [Test("is_null", (here.term,))])), False)
+        unknown = boolean(_flag(into.body, marker(queries, rows.body, into.body, [Test("is_null", (here.term,))])), False)
     if there.nullable:
-        anything = boolean(_flag(into.body, _marker(queries, rows.body, into.body)), False)
+        anything = boolean(_flag(into.body, marker(queries, rows.body, into.body)), False)
         unknown = choice(is_null(there), anything, unknown)
     return choice(found.term, boolean(TRUE, False), choice(unknown.term, null_of(BOOLEAN), boolean(FALSE, False)))
 
 
 def _unless_found(queries: Queries, rows: Rows, same: Lowered, found: Lowered, into: Expressions) -> Lowered:
     """True if something was found, else unknown where a comparison was unknown."""
-    unknown = _flag(into.body, _marker(queries, rows.body, into.body, [Test("is_null", (same.term,))]))
+    unknown = _flag(into.body, marker(queries, rows.body, into.body, [Test("is_null", (same.term,))]))
     return choice(found.term, boolean(TRUE, False), choice(unknown, null_of(BOOLEAN), boolean(FALSE, False)))
 
 
@@ -127,7 +127,7 @@ def quantified(queries: Queries, node: exp.Expr, into: Expressions) -> Lowered:
     rows = queries.rows(query, into.body)
     compared = into.compared(node, into.value(node.this), rows.outputs[0][1])
     deciding = Call("sql_not", (compared.term,)) if every else compared.term
-    found = boolean(_flag(into.body, _marker(queries, rows.body, into.body, [Test("holds", (deciding,))])), False)
+    found = boolean(_flag(into.body, marker(queries, rows.body, into.body, [Test("holds", (deciding,))])), False)
     value = _unless_found(queries, rows, compared, found, into) if compared.nullable else found
     return boolean(Call("sql_not", (value.term,)), value.nullable) if every else value
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from viewkeeper.program.ast import Call, Constant, Term, Value, Variable
 from viewkeeper.program.types import BOOL, NUMBER, Kind
-from viewkeeper.sql.types import BOOLEAN, DOUBLE, TIMESTAMP_TYPE, SqlType, decimal
+from viewkeeper.sql.types import BOOLEAN, DOUBLE, TIMESTAMP_TYPE, SqlType, bounded, decimal
 
 TRUE, FALSE = Constant(True, BOOL), Constant(False, BOOL)
 ONE, ZERO = Constant(1, NUMBER), Constant(0, NUMBER)
@@ -89,6 +89,15 @@ def decode(variables: tuple[Variable, ...], value: Lowered) -> Lowered:
     if not value.nullable:
         return Lowered(variables[0], value.type)
     return choice(variables[1], null_of(value.type), Lowered(variables[0], value.type))
+
+
+def mean_of(total: Lowered, number: Lowered, of: SqlType) -> Lowered:
+    """A sum of values of a type divided by their number, which is not 0."""
+    if of.kind is not Kind.DECIMAL:
+        return Lowered(Call("/", (convert(total, DOUBLE).term, Call("to_float", (number.term,)))), DOUBLE, total.nullable)
+    precision, scale = of.digits
+    result = bounded(precision + 4, scale + 4)
+    return Lowered(Call("sql_average", (total.term, number.term, Constant(result.scale, NUMBER))), result, total.nullable)
 
 
 # ---- one type for several values

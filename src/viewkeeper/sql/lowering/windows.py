@@ -39,7 +39,7 @@ from viewkeeper.rewrite.terms import substitute_in
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.rows import Rows
-from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, convert, null_of
+from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, mean_of, null_of
 from viewkeeper.sql.types import BIGINT, DOUBLE, SqlType, bounded
 
 if TYPE_CHECKING:
@@ -405,11 +405,7 @@ class _Function:
         if name == "sum":
             return total
         number = self._number(value)
-        if value.type.kind is Kind.DECIMAL:
-            digits = bounded(precision + 4, scale + 4)
-            mean = Lowered(Call("sql_average", (total.term, number.term, Constant(digits.scale, NUMBER))), digits, True)
-        else:
-            mean = Lowered(Call("/", (convert(total, DOUBLE).term, Call("to_float", (number.term,)))), DOUBLE, True)
+        mean = mean_of(total, number, value.type)
         return choice(Call("sql_eq", (number.term, ZERO)), null_of(mean.type), mean)
 
     def _number(self, value: Lowered) -> Lowered:
