@@ -262,9 +262,10 @@ class Expressions:
     # ---- logic
 
     def _connective(self, node: exp.Expr) -> Lowered:
-        left, right = self.boolean(node.this), self.boolean(node.expression)
-        function = "sql_and" if isinstance(node, exp.And) else "sql_or"
-        return boolean(Call(function, (left.term, right.term)), left.nullable or right.nullable)
+        kind = type(node)
+        values = [self.boolean(part) for part in _operands(node, kind)]
+        function = "sql_and" if kind is exp.And else "sql_or"
+        return boolean(Call(function, tuple(v.term for v in values)), any(v.nullable for v in values))
 
     def _both(self, left: Lowered, right: Lowered) -> Lowered:
         return boolean(Call("sql_and", (left.term, right.term)), left.nullable or right.nullable)
@@ -295,19 +296,8 @@ class Expressions:
     def _in_list(self, node: exp.In) -> Lowered:
         if not node.expressions:
             self._unsupported(node, "this use of IN", "Write a list of values or a query in parentheses.")
-        found = []
-        for other in node.expressions:
-            left, right = self.alike([self.value(node.this), self.value(other)], node)
-            found.append(boolean(Call("sql_eq", (left.term, right.term)), left.nullable or right.nullable))
-        while len(found) > 1:  # in pairs, so that a long list does not become a deep term
-            pairs = [found[i : i + 2] for i in range(0, len(found), 2)]
-            found = [
-                boolean(Call("sql_or", tuple(v.term for v in pair)), any(v.nullable for v in pair))
-                if len(pair) == 2
-                else pair[0]
-                for pair in pairs
-            ]
-        return found[0]
+        values = self.alike([self.value(part) for part in (node.this, *node.expressions)], node)
+        return boolean(Call("sql_in", tuple(v.term for v in values)), any(v.nullable for v in values))
 
     def _case(self, node: exp.Case) -> Lowered:
         conditions: list[Lowered] = []
@@ -318,10 +308,9 @@ class Expressions:
             results.append(branch.args["true"])
         results.append(node.args.get("default"))
         values = self.alike([self.value(r) if r is not None else self.constant(exp.Null()) for r in results], node)
-        found = values[-1]
-        for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
-            found = choice(condition.term, value, found)
-        return found
+        pairs = zip(conditions, values, strict=False)
+        terms = (*(term for condition, value in pairs for term in (condition.term, value.term)), values[-1].term)
+        return Lowered(Call("sql_if", terms), values[-1].type, any(v.nullable for v in values))
 
     def _if(self, condition: exp.Expr, one: exp.Expr, other: exp.Expr | None) -> Lowered:
         test = self.boolean(condition)
@@ -590,23 +579,20 @@ def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
     return [node]
 
 
+def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    """What a chain of AND, or one of OR, connects."""
+    inner = node.this if isinstance(node, exp.Paren) else node
+    return [*_operands(inner.this, kind), *_operands(inner.expression, kind)] if isinstance(inner, kind) else [node]
+
+
 def _factored(node: exp.Expr) -> list[exp.Expr]:
     """What all sides of an OR have in common, such as the condition of a join, and what is left of it."""
-    sides = [_conjuncts(side) for side in _alternatives(node)]
+    sides = [_conjuncts(side) for side in _operands(node, exp.Or)]
     common = [part for part in sides[0] if all(part in side for side in sides)]
     if not common:
         return [node]
     rest = [[part for part in side if part not in common] for side in sides]
     return common if not all(rest) else [*common, exp.or_(*(exp.and_(*side) for side in rest))]
-
-
-def _alternatives(node: exp.Expr) -> list[exp.Expr]:
-    match node:
-        case exp.Or():
-            return [*_alternatives(node.this), *_alternatives(node.expression)]
-        case exp.Paren(this=exp.Or()):
-            return _alternatives(node.this)
-    return [node]
 
 
 def _to_number(value: Lowered) -> Term:
