@@ -68,7 +68,7 @@ def test_views_are_what_a_computation_gives(first: int, tmp_path: Path) -> None:
         Player(seed, tmp_path).play(6)
 
 
-def test_queries_that_were_wrong_once(tmp_path: Path, spark_session: SparkSession) -> None:
+def test_queries_that_were_wrong_once_are_what_spark_answers(tmp_path: Path, spark_session: SparkSession) -> None:
     session = spark_beside(spark_session)
     player = Player(0, tmp_path, session)
     with vk.open(tmp_path / "wrong", create=True) as player.house:
