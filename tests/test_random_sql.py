@@ -15,9 +15,9 @@ from tests.sql_playing import Asked, Player, spark_beside
 import viewkeeper as vk
 
 MORE = int(os.environ.get("VIEWKEEPER_SEEDS", "0"))
-PROGRAMS = MORE or 25
+PROGRAMS = MORE or 12
 RECOMPUTED = MORE or 8
-ON_SPARK = 2
+ON_SPARK = 1
 # Seeds that failed once.
 FAILED_ONCE: tuple[int, ...] = ()
 

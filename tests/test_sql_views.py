@@ -23,7 +23,7 @@ TABLES = {
     "g": "a BIGINT, s STRING",
 }
 KEYS = {"t": "id", "u": "k", "e": "src, dst"}
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Data:

@@ -1,4 +1,4 @@
-"""TPC-H: the 22 queries mean the same to DuckDB and Spark, and the views kept of them are their answers after every change."""
+"""TPC-H: the views kept of the 22 queries are DuckDB's answers after every change, and Spark's when all is done."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ SCALE = 0.01
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     return generate(tmp_path_factory.getbasetemp(), SCALE)
-
-
-def test_spark_and_duckdb_agree(files: Mapping[str, Path], spark_session: SparkSession) -> None:
-    ours, theirs = spark_answers(spark_session, files), duckdb_answers(files)
-    assert {name: difference(ours[name], theirs[name]) for name in QUERIES} == dict.fromkeys(QUERIES, "")
 
 
 def test_a_difference_is_found(files: Mapping[str, Path]) -> None:
