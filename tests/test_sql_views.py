@@ -190,6 +190,7 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
         "SELECT id FROM t WHERE a >= ALL (SELECT a FROM u WHERE a IS NOT NULL)",
         "WITH RECURSIVE r(a, b) AS (SELECT src, dst FROM e UNION SELECT r.a, e.dst FROM r JOIN e ON r.b = e.src) SELECT * FROM r",
         "SELECT id, a IN (SELECT a FROM u WHERE q > 0) AS i FROM t",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM g WHERE g.a = t.a AND g.s = u.s))",
     ]
     data = Data(seed=5)
     with warehouse_with(tmp_path / "w", views) as warehouse:
@@ -214,6 +215,9 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
             assert set(held(warehouse, "v2")) == {(("number", a), ("number", b)) for a, b in closure}
             positive = [row[1] for row in data.rows("u") if row[3] is not None and row[3] > 0]
             assert set(held(warehouse, "v3")) == {(("number", i), _is_in(a, positive)) for i, a in numbers.items()}
+            texts = {row[2] for row in data.rows("u")} - {None}
+            near = {a for a, s in data.rows("g") if s in texts} - {None}
+            assert set(held(warehouse, "v4")) == {(("number", i),) for i, a in numbers.items() if a in near}
 
 
 def _is_in(value: int | None, others: list[int | None]) -> bool | None:

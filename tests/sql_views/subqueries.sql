@@ -14,7 +14,6 @@ SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k > t.a);
 SELECT id FROM t WHERE a IN (SELECT a FROM u WHERE u.s = t.s);
 SELECT id FROM t WHERE a IN (SELECT a FROM u GROUP BY a HAVING count(*) > 1);
 SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM g WHERE g.a = u.a));
-SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM g WHERE g.a = t.a AND g.s = u.s));
 SELECT s, count(*) AS n FROM t WHERE a > (SELECT min(a) FROM u) GROUP BY s HAVING count(*) >= (SELECT count(*) FROM g WHERE g.s = t.s);
 SELECT id, (SELECT sum(u.q) FROM u WHERE u.a = t.a AND u.k > 3) + p AS sp, (SELECT max(s) FROM u WHERE u.k = t.id) AS ms FROM t;
 SELECT id FROM t WHERE b = (SELECT count(*) FROM u WHERE u.a = t.a);
