@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import viewkeeper as vk
+from viewkeeper.program.strata import reads
 
 Row = tuple[Any, ...]
 FILES = sorted((Path(__file__).parent / "sql_views").glob("*.sql"))
@@ -224,6 +225,19 @@ def _is_in(value: int | None, others: list[int | None]) -> bool | None:
     if value is not None and value in others:
         return True
     return None if others and (value is None or None in others) else False
+
+
+def test_no_inner_relation_is_kept_for_nothing(tmp_path: Path) -> None:
+    """NOT IN of what may be NULL is lowered in two ways, of which one is left."""
+    views = [
+        "SELECT id FROM t WHERE a NOT IN (SELECT max(a) FROM u GROUP BY s)",
+        "SELECT a + 1 AS b, count(*) AS n FROM t GROUP BY a + 1",
+    ]
+    with warehouse_with(tmp_path / "w", views) as warehouse:
+        program = warehouse.program
+        read = {atom.relation for rule in program.rules for atom, _ in reads(rule)}
+        assert program.inner
+        assert [relation.name for relation in program.inner if relation.name not in read] == []
 
 
 REFUSED = {

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from viewkeeper.engines.scalar import Failure, finite, fit_digits, fit_number
+from viewkeeper.program.sql_functions import REAL_FUNCTIONS
 from viewkeeper.program.types import MAX_PRECISION
 
 _WIDE = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
@@ -138,24 +139,6 @@ def _log(base: float, value: float) -> float | None:
     return quotient() if base > 0 and value > 0 else None
 
 
-_REAL = (
-    "sqrt",
-    "cbrt",
-    "exp",
-    "expm1",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "degrees",
-    "radians",
-)
-
 # Name in SQL → function and, for Spark, the type of its result.
 NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_sql_decimal": (to_decimal, "bigint"),
@@ -172,7 +155,7 @@ NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_sql_float_floor": (float_floor, "bigint"),
     "vk_sql_decimal_ceil": (decimal_ceil, "bigint"),
     "vk_sql_decimal_floor": (decimal_floor, "bigint"),
-    **{f"vk_sql_{name}": (real(getattr(math, name)), "double") for name in _REAL},
+    **{f"vk_sql_{name}": (real(getattr(math, name)), "double") for name in REAL_FUNCTIONS},
     "vk_sql_ln": (logarithm(math.log), "double"),
     "vk_sql_log10": (logarithm(math.log10), "double"),
     "vk_sql_log2": (logarithm(lambda value: math.log(value) / math.log(2.0)), "double"),

@@ -191,7 +191,7 @@ def _logic() -> list[Function]:
     ]  # fmt: skip
 
 
-_ROOTS = (
+REAL_FUNCTIONS = (
     "sqrt",
     "cbrt",
     "exp",
@@ -229,7 +229,7 @@ def _numbers() -> list[Function]:
         Function("sql_floor", (1, 1), _ceil, numeric),
         Function("sql_greatest", (2, MANY), _greatest, "values of one type", partial=False, nulls=Nulls.ALL),
         Function("sql_least", (2, MANY), _greatest, "values of one type", partial=False, nulls=Nulls.ALL),
-        *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True) for n in _ROOTS),
+        *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True) for n in REAL_FUNCTIONS),
         *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True, nulls=Nulls.PARTIAL) for n in _LOGARITHMS),
         fixed("sql_log", (FLOAT, FLOAT), FLOAT, "two floats", partial=True, nulls=Nulls.PARTIAL),
         fixed("sql_power", (FLOAT, FLOAT), FLOAT, "two floats", partial=True),

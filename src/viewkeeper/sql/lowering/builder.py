@@ -27,7 +27,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.strata import reads
+from viewkeeper.program.strata import reach, reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.sql.lowering.values import Lowered
@@ -193,12 +193,16 @@ class Builder:
         return self._typer.body_types(tuple(literals))
 
     def finish(self, relation: Relation) -> Program:
-        """The program with the view and what belongs to it."""
+        """The program with the view and what it is computed by. What was lowered only to look at it is left out."""
+        graph: dict[str, set[str]] = {}
+        for rule in self.rules:
+            graph.setdefault(rule.head.relation, set()).update(atom.relation for atom, _ in reads(rule))
+        used = reach(graph, {relation.name})
         return replace(
             self.program,
             relations=(*self.program.relations, relation),
-            inner=(*self.program.inner, *self.inner),
-            rules=(*self.program.rules, *self.rules),
+            inner=(*self.program.inner, *(r for r in self.inner if r.name in used)),
+            rules=(*self.program.rules, *(rule for rule in self.rules if rule.head.relation in used)),
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sqlglot import exp
 
-from viewkeeper.program.ast import Call, Comparison, Constant, Literal, Term, Test, Truth
+from viewkeeper.program.ast import Call, Comparison, Constant, Literal, Term, Test, Truth, Variable
 from viewkeeper.program.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind
 from viewkeeper.program.values import BadValue, parse_date, parse_timestamp, restore
 from viewkeeper.sql.lowering.bodies import Body
@@ -123,7 +123,7 @@ class Expressions:
         self.body.literals.append(Test("holds", (value.term,)))
 
     def _certain(self, *values: Lowered) -> None:
-        self.body.certain |= {v.term.name for v in values if hasattr(v.term, "name")}
+        self.body.certain |= {v.term.name for v in values if isinstance(v.term, Variable)}
 
     def _compare(self, node: exp.Expr) -> None:
         self.needed = True

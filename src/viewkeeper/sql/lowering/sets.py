@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from viewkeeper.program.ast import Atom, Call, Comparison, Either, Literal, Negation, Relation, Term, Wildcard
-from viewkeeper.program.types import NUMBER
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import COPIES
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.rows import Rows, table_of
-from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, encode, number
+from viewkeeper.sql.lowering.values import ONE, ZERO, encode, number
 from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
@@ -76,58 +75,54 @@ def union_all(queries: Queries, branches: Sequence[Rows]) -> Rows:
 
 def _set_difference(queries: Queries, left: Rows, right: Rows, without: bool) -> Rows:
     _check_closed(queries, [left, right])
-    wanted = [_common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
-    relation = _encoded(queries, right, wanted)
-    atom = Atom(
-        relation.name,
-        tuple(t for (_, v), n in zip(left.outputs, wanted, strict=True) for t in encode(replace(v, nullable=n))),
-    )
+    nullable = _nullable(left, right)
+    columns, terms = _encoded(right, nullable)
+    relation = queries.builder.derive(columns, (terms, right.body.literals))
+    atom = Atom(relation.name, tuple(_encoded(left, nullable)[1]))
     left.body.literals.append(Negation(atom) if without else atom)
     return Rows(left.body, left.outputs, distinct=True)
 
 
-def _common(left: Lowered, right: Lowered) -> bool:
-    return left.nullable or right.nullable
-
-
-def _encoded(queries: Queries, rows: Rows, nullable: Sequence[bool]) -> Relation:
+def _encoded(rows: Rows, nullable: Sequence[bool]) -> tuple[list[tuple[str, SqlType]], list[Term]]:
+    """Columns, and terms for them, in which NULL equals NULL."""
     columns: list[tuple[str, SqlType]] = []
     terms: list[Term] = []
     for (name, value), may_be in zip(rows.outputs, nullable, strict=True):
         terms += encode(replace(value, nullable=may_be))
         columns += [(name, value.type), *([(f"no_{name}", BOOLEAN)] if may_be else [])]
-    return queries.builder.derive(columns, (terms, rows.body.literals))
+    return columns, terms
+
+
+def _nullable(left: Rows, right: Rows) -> list[bool]:
+    """Where a row of either may have NULL."""
+    return [one.nullable or other.nullable for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
 
 
 def _bag_difference(queries: Queries, left: Rows, right: Rows, without: bool) -> Rows:
     _check_closed(queries, [left, right])
-    nullable = [_common(one, other) for (_, one), (_, other) in zip(left.outputs, right.outputs, strict=True)]
-    tables = [queries.define(rows) for rows in (left, right)]
-    body = Body(queries.builder)
-    source = body.read(tables[0], "left")
-    mine: Term = body.times() or ONE
-    other = Body(queries.builder)
-    others = other.read(tables[1], "right")
-    counted = _encoded(queries, Rows(other, list(others.columns)), nullable)
-    terms = [t for (_, v), n in zip(source.columns, nullable, strict=True) for t in encode(replace(v, nullable=n))]
-    times = body.variable("times")
-    theirs: Term = other.times() or ONE
-    relation = queries.builder.relation([*((c.name, c.type) for c in counted.columns), ("times", NUMBER)])
-    [rule] = [r for r in queries.builder.rules if r.head.relation == counted.name]
-    queries.builder.rules.remove(rule)
-    queries.builder.inner.remove(counted)
-    head = tuple(t for (_, v), n in zip(others.columns, nullable, strict=True) for t in encode(replace(v, nullable=n)))
-    queries.builder.rule(relation, [*head, theirs], other.literals)
+    nullable = _nullable(left, right)
+    mine, theirs = (_read_again(queries, rows) for rows in (left, right))
+    body, copies = mine.body, mine.body.times() or ONE
+    columns, head = _encoded(theirs, nullable)
+    counted = ([*head, theirs.body.times() or ONE], theirs.body.literals)
+    relation = queries.builder.derive([*columns, ("times", BIGINT)], counted)
+    terms, times = _encoded(mine, nullable)[1], body.variable("times")
     there = Atom(relation.name, (*terms, times))
     if without:
         absent = Negation(Atom(relation.name, (*terms, Wildcard())))
         body.literals.append(Either(((there,), (absent, Comparison("=", times, ZERO)))))
-        body.literals.append(Comparison(">", mine, times))
-        body.copies = [Call("-", (mine, times))]
+        body.literals.append(Comparison(">", copies, times))
+        body.copies = [Call("-", (copies, times))]
     else:
         body.literals.append(there)
-        body.copies = [Call("min", (mine, times))]
-    return Rows(body, list(source.columns))
+        body.copies = [Call("min", (copies, times))]
+    return mine
+
+
+def _read_again(queries: Queries, rows: Rows) -> Rows:
+    """A query as a relation that is read."""
+    body = Body(queries.builder)
+    return Rows(body, list(body.read(queries.define(rows), "rows").columns))
 
 
 def _check_closed(queries: Queries, branches: Sequence[Rows]) -> None:
