@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,3 +108,36 @@ def test_a_directory_that_cannot_be_written(public: Path) -> None:  # noqa: F811
             assert everything(shop)["edge"] == set(FEW)
 
     assert as_nobody(work) == 0
+
+
+_SPARK_ENDS = """
+import os, signal, sys
+import viewkeeper as vk
+from viewkeeper.engines.session import local_session
+
+shop = vk.open(sys.argv[1], engine="spark")
+shop.commit({"edge": [(100, 101)]})
+gateway = local_session().sparkContext._gateway.proc
+os.kill(gateway.pid, signal.SIGKILL)
+gateway.wait()
+try:
+    shop.commit({"edge": [(101, 102)]})
+except vk.EngineError as error:
+    print(error.code)
+    shop.commit({"edge": [(101, 102)]})
+print(shop.commit({}, {"edge": [(100, 101), (101, 102)]}).engine)
+"""
+
+
+def test_spark_is_started_again_when_its_machine_has_ended(tmp_path: Path) -> None:
+    """Out of memory, or killed: at most the transaction that meets it fails, and the next one has another machine."""
+    with vk.open(tmp_path / "shop", create=True) as shop:
+        shop.define(TEXT)
+        shop.commit({"edge": FEW})
+        before = everything(shop)
+    command = [sys.executable, "-c", _SPARK_ENDS, str(tmp_path / "shop")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() in (["spark"], ["ENGINE_FAILED", "spark"])
+    with vk.open(tmp_path / "shop") as shop:
+        assert everything(shop) == before

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -85,7 +86,7 @@ def local_session(master: str | None = None) -> SparkSession:
     require_spark()
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = _active_session()
     if active is not None and master is None:
         return active
     cores = os.cpu_count() or 2
@@ -102,6 +103,9 @@ def local_session(master: str | None = None) -> SparkSession:
         .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        # What the parser learns from statements would fill the memory in time.
+        .config("spark.sql.parser.manageParserCaches", "true")
+        .config("spark.sql.parser.parserDfaCacheFlushThreshold", "50000")
         .config("spark.log.level", "OFF")  # what matters comes back as an exception
     )
     with tempfile.TemporaryFile() as said, _errors_to(said):
@@ -111,8 +115,15 @@ def local_session(master: str | None = None) -> SparkSession:
             said.seek(0)
             lines = [*str(error).splitlines()[:1], *said.read().decode(errors="replace").splitlines()[-5:]]
             raise EngineError(problem("ENGINE_FAILED", engine="Spark", why="\n  ".join(lines))) from None
-    atexit.register(session.stop)
+    atexit.register(_stop, session)
     return session
+
+
+def _stop(session: SparkSession) -> None:
+    from py4j.protocol import Py4JError
+
+    with suppress(OSError, Py4JError):  # its Java machine may have ended before
+        session.stop()
 
 
 @contextmanager
@@ -135,9 +146,26 @@ def session_is_there(given: SparkSession | str | None) -> bool:
         return True
     if "pyspark.sql" not in sys.modules:
         return False
+    return _active_session() is not None
+
+
+def _active_session() -> SparkSession | None:
+    """The session that is there already. One whose Java machine has ended is forgotten, so that another can be started."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession() is not None
+    try:
+        return SparkSession.getActiveSession()
+    except (OSError, Py4JError):
+        # The context tells itself that the machine is gone, and takes that for stopped; the connection stays.
+        context = SparkContext._active_spark_context
+        with warnings.catch_warnings(action="ignore"), suppress(OSError, Py4JError):
+            if context is not None:
+                context.stop()
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        return None
 
 
 def cores_of(given: SparkSession | str | None) -> int:

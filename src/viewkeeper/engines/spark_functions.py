@@ -74,6 +74,8 @@ def spark_errors(relation: str | None = None) -> Iterator[None]:
 
     try:
         yield
+    except ConnectionError:
+        raise EngineError(problem("ENGINE_FAILED", engine="Spark", why="its Java machine has ended")) from None
     except (PySparkException, Py4JError) as error:
         text = str(error)
         failure = failure_in(text)
