@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 import shutil
 import sys
@@ -46,6 +47,7 @@ from viewkeeper.errors import EvaluationError, ViewkeeperError
 from viewkeeper.outcomes import Commit
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.values import restore
+from viewkeeper.store.catalog import NOWHERE
 from viewkeeper.warehouse import Warehouse
 
 
@@ -57,9 +59,11 @@ class Wrong(Exception):
         self.what = what
 
 
-def play(made: Stream, path: Path) -> Player:
-    """Plays the stream in a new directory, and looks back in the end."""
-    player = Player(path, made.program, names_in(made))
+def play(made: Stream, path: Path, external: float = 0.0) -> Player:
+    """Plays the stream in a new directory, and looks back in the end; ``external``: which part of the views is not stored."""
+    names = names_in(made)
+    chance = random.Random(repr((made.program.text, external)))
+    player = Player(path, made.program, names, {name for name in sorted(names) if chance.random() < external})
     usual = keep_changes.FEW, keep_changes.MANY
     keep_changes.FEW, keep_changes.MANY = made.few, 3 * made.few
     try:
@@ -78,8 +82,8 @@ def play(made: Stream, path: Path) -> Player:
 class Player:
     """A warehouse, and beside it what it should hold: ``program``, the base rows, all relations, and what they were."""
 
-    def __init__(self, path: Path, program: Generated, names: set[str]) -> None:
-        self.path, self.names = path, names
+    def __init__(self, path: Path, program: Generated, names: set[str], external: set[str]) -> None:
+        self.path, self.names, self.external = path, names, external
         self.warehouse = vk.open(path, create=True)
         self.other: Warehouse | None = None
         self.program = replace(program, declarations=(), rules=())
@@ -121,7 +125,9 @@ class Player:
             self.must_refuse("UNKNOWN_RELATION", lambda: self.warehouse.define(step.text, replace=step.replaces))
             return
         state = {base.name: self.base.get(base.name, set()) for base in bases(program)}
-        self.change(program, state, lambda: self.warehouse.define(step.text, replace=step.replaces))
+        views = {head_of(rule) for rule in rules if ":-" in rule} & self.external & declared(declarations).keys()
+        text = "\n".join([step.text, *(f".external {name}" for name in sorted(views))])
+        self.change(program, state, lambda: self.warehouse.define(text, replace=step.replaces))
 
     def drop(self, step: Drop) -> None:
         program = replace(
@@ -285,7 +291,8 @@ def everything(warehouse: Warehouse) -> Rows:
                 for row in rows_of_batch(batch, max(1, relation.arity))
             ]
             found[relation.name] = set(rows)  # type: ignore[arg-type]
-            if not len(found[relation.name]) == len(rows) == state.kept[relation.name].rows:
+            kept = state.kept[relation.name]
+            if not len(found[relation.name]) == len(rows) == (len(rows) if kept.place == NOWHERE else kept.rows):
                 raise Wrong("count", relation.name, rows, state.kept[relation.name])
     return found
 
@@ -340,11 +347,11 @@ def line(operation: dict[str, object]) -> str:
 # ---- many streams
 
 
-def outcome(made: Stream) -> tuple[str, str]:
+def outcome(made: Stream, external: float = 0.0) -> tuple[str, str]:
     """What is wrong in a word, and the details."""
     directory = Path(tempfile.mkdtemp(prefix="streams"))
     try:
-        play(made, directory / "w")
+        play(made, directory / "w", external)
     except Wrong as wrong:
         return wrong.what, str(wrong)
     except Exception as error:
@@ -355,20 +362,22 @@ def outcome(made: Stream) -> tuple[str, str]:
 
 
 def main() -> None:
-    first, *more = map(int, sys.argv[1:])
+    """``python -m tests.streams FIRST LAST`` plays many, ``python -m tests.streams SEED`` makes one that fails small; ``external=0.5`` goes with both."""
+    external = next((float(a.partition("=")[2]) for a in sys.argv if a.startswith("external=")), 0.0)
+    first, *more = (int(a) for a in sys.argv[1:] if "=" not in a)
     if more:
         found = Counter()
         for seed in range(first, more[0]):
-            what, details = outcome(stream(seed, definitions=seed % 2 == 1))
+            what, details = outcome(stream(seed, definitions=seed % 2 == 1), external)
             found[what] += 1
             if what != "right":
                 print(seed, details[:400].replace("\n", " | "), flush=True)
         print(found)
         return
     made = stream(first, definitions=first % 2 == 1)
-    what = outcome(made)[0]
+    what = outcome(made, external)[0]
     assert what != "right", "it is right"
-    small = shrink(made, lambda one: outcome(one)[0] == what, smaller_streams)
-    print(outcome(small)[1], small.program.text, sep="\n\n")
+    small = shrink(made, lambda one: outcome(one, external)[0] == what, smaller_streams)
+    print(outcome(small, external)[1], small.program.text, sep="\n\n")
     for step in small.steps:
         print(step)

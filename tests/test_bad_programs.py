@@ -70,6 +70,7 @@ ELSEWHERE: dict[str, str] = {
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
     "NOT_A_ROW": "questions",
+    "NOTHING_STORED": "warehouse",
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
     "NOT_CONSTANT": "questions",

@@ -491,7 +491,7 @@ def test_columns_that_are_refused(shop: Warehouse, column: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE VIEW v AS SELECT 1 AS x", "CREATE TABLE t AS SELECT 1 AS x", "CREATE TABLE t LIKE item", "CREATE TABLE t (x INT) USING delta",
+        "CREATE TEMPORARY VIEW v AS SELECT 1 AS x", "CREATE TABLE t AS SELECT 1 AS x", "CREATE TABLE t LIKE item", "CREATE TABLE t (x INT) USING delta",
         "CREATE TEMPORARY TABLE t (x INT)", "CREATE TABLE t (x INT) PARTITIONED BY (x)", "CREATE TABLE t (x INT) TBLPROPERTIES ('a' = 'b')",
         "CREATE TABLE a.t (x INT)", "CREATE OR REPLACE TABLE item (x INT)", "CREATE TABLE `a b` (x INT)", "CREATE TABLE t (`a b` INT)",
         "CREATE INDEX i ON item (id)", "ALTER TABLE item DROP COLUMN name", "ALTER TABLE item RENAME TO thing",

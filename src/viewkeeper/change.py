@@ -27,13 +27,13 @@ from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, s
 from viewkeeper.outcomes import Commit, Loading, Maintained
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation, owner_of
-from viewkeeper.program.plan import Base, Plan, Recomputed, Step
+from viewkeeper.program.plan import Base, External, Plan, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
 from viewkeeper.sources import Options, has_column, read_source
 from viewkeeper.state import State, facts_of
+from viewkeeper.store.catalog import NOWHERE, Kept
 from viewkeeper.store.catalog import TABLES as CATALOG_TABLES
-from viewkeeper.store.catalog import Kept
 from viewkeeper.store.log import FIRST_ROWS, Log
 from viewkeeper.store.rejects import Reading
 from viewkeeper.store.snapshots import count_snapshot, read_snapshot, settle_snapshot, snapshot_path
@@ -296,7 +296,7 @@ class Change(State):
     ) -> dict[str, frozenset[int]]:
         self.views.clear()
 
-        def settled(step: Step, seconds: float, engine: str, touched: int) -> None:
+        def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
             names = {r.name: r.name if r.name in self.kept else owner_of(r.name) for r in step.relations}
             if isinstance(step, Recomputed) and self.strict:
                 views = dict.fromkeys(owner for owner in names.values() if owner in self.kept and self.kept[owner].rows)
@@ -306,11 +306,12 @@ class Change(State):
                 for name, view in names.items():
                     computed = name in self.maintainer.fresh or renewing
                     how = "recomputation" if renewing else "first computation" if computed else strategy(step)
+                    how = strategy(step) if isinstance(step, External) else how
                     before = self.views.get(view)  # what an inner relation took is part of what its view took
                     if before is not None and (view != name or before.strategy == "recomputation") and how != "recomputation":
                         how, engine = before.strategy, before.engine
-                    more = (seconds, touched) if before is None else (before.seconds + seconds, before.touched + touched)
-                    self.views[view] = Maintained(view, how, engine, more[0], reason, more[1])
+                    more = Maintained(view, how, engine, seconds, reason, touched, rederived)
+                    self.views[view] = more if before is None else more.with_more(before)
 
         with self._keys():
             return self.maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
@@ -348,12 +349,18 @@ class Change(State):
     def adopt(self, program: Program, choice: Choice) -> None:
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
         before, held = self.program, dict(self.kept)
+        self._held_before = State(self.directory, self.catalog, before, held, self.spark)
         self._columns_before = {relation.name: relation.columns for relation in before.relations}
         old = plan_of(before, cold_relations(before, self.kept))
         self.program, self._maintainer = program, None
+        external = program.external
         for relation in program.relations:
             kind = "view" if relation.name in program.derived else "base"
             kept = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
+            if relation.name in external:
+                kept = replace(kept, place=NOWHERE, rows=0, snapshot=None)
+            elif kept.place == NOWHERE:
+                kept = replace(kept, place="hot")
             self._keep(replace(kept, kind=kind))
         self._defined = [r.name for r in program.relations if r.name not in held or _redefined(r, program, before)]
         self._take_in(before, held)
@@ -429,11 +436,20 @@ class Change(State):
         """Removes what is not kept as it is, and copies the rows of relations that people know; returns how many each has."""
         kinds = {r.name: type(step) for step in new.steps for r in step.relations}
         was: dict[str, int] = {}
+        for step in old.steps:  # before what they are derived from is removed
+            if isinstance(step, External):
+                for relation in step.relations:
+                    if relation.name in before.by_name and (
+                        relation.name in affected or kinds.get(relation.name) is not External
+                    ):
+                        was[relation.name] = self._derive_aside(relation)
         for step in old.steps:
             for relation in step.relations:
                 name = relation.name
                 gone = kinds.get(name) is not type(step)
                 if not gone and name not in affected:
+                    continue
+                if isinstance(step, External):
                     continue
                 if name in before.by_name and not (isinstance(step, Base) and not gone):
                     columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
@@ -444,6 +460,15 @@ class Change(State):
                     for table in _tables(name):
                         self.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
         return was
+
+    def _derive_aside(self, relation: Relation) -> int:
+        """Copies what a view that is not stored had; returns how many rows."""
+        columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
+        places = ", ".join("?" * max(1, relation.arity))
+        self.tables.run(f'CREATE TABLE temp."was {sql_name(relation.name)}" ({columns})', {})
+        rows = [row for batch in self._held_before.rows(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
+        self.tables.connection.executemany(f'INSERT INTO temp."was {sql_name(relation.name)}" VALUES ({places})', rows)
+        return len(rows)
 
     def _put_aside(self, before: Program) -> list[Relation]:
         """Base relations that have other columns now, as they were; their rows are copied, and their tables made anew."""
@@ -497,11 +522,12 @@ class Change(State):
         for name in names:
             if name not in self.program.by_name or name in self.too_large:
                 continue
+            self.maintainer.hold(name)
             relation, rows = self.program.relation(name), self.maintainer.count(name)
-            how = "recomputation" if name in held and held[name].rows else "first computation"
+            how = "recomputation" if was.get(name) else "first computation"
             engine = "spark" if name in elsewhere else "embedded"
             self.views[name] = Maintained(name, how, engine, seconds, "its definition changed")
-            if not (name in was and held[name].rows) and rows > FIRST_ROWS:
+            if not was.get(name) and rows > FIRST_ROWS:
                 self._told_first(relation, rows)
                 continue
             old, now = set(self._was(name)) if name in was else set(), set(self.maintainer.rows(name))
@@ -512,6 +538,8 @@ class Change(State):
                 self.update(name, rows=rows)
             elif old != now:
                 self.told(relation, list(now - old), list(old - now))
+                self.update(name, rows=rows)
+            elif self.kept[name].rows != rows:  # it is stored now, or is not any more
                 self.update(name, rows=rows)
 
     def _new_facts(self, name: str, before: Program) -> list[StoredRow]:
@@ -530,6 +558,8 @@ class Change(State):
         """Notes that the relation's rows have changed. A snapshot that is not named here is stale; the log tells what came since."""
         if what.get("snapshot") is not None:
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
+        if self.kept[relation].place == NOWHERE:
+            what = {}
         self._keep(replace(self.kept[relation], changed=self.commit, **what))
 
     def _keep(self, kept: Kept) -> None:

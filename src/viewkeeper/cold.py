@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
-from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.interface import Engine
 from viewkeeper.engines.keep import Maintainer
 from viewkeeper.engines.spark import SparkEngine
@@ -113,7 +112,7 @@ class Cold:
         kept_in_catalog = any(not change.is_cold(view) for view in views)
         started = time.perf_counter()
         with change.separate_engine(choice.engine, work) as engine:
-            evaluate(work.core, engine, change.report)
+            work.evaluate(engine, change.report)
             for name in sorted(views):
                 how = "recomputation" if change.kept[name].rows else "first computation"
                 self._keep(engine, change.program.relation(name))

@@ -10,9 +10,11 @@ from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
 from viewkeeper.program.ast import Program
-from viewkeeper.program.plan import Counted, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
+from viewkeeper.program.plan import Counted, External, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.printing import print_rule
+from viewkeeper.rewrite.magic.names import readable_rule
 from viewkeeper.rewrite.maintenance_rules import maintenance_rules
+from viewkeeper.rewrite.rederivation_rules import rederivation_rules
 from viewkeeper.store.catalog import Kept
 from viewkeeper.writer import cold_relations, plan_of
 
@@ -21,6 +23,7 @@ _WHY = {
     "totals": "an aggregate of sums: each group is kept with its totals",
     "ordered index": "a minimum or maximum: an index finds the next value when the current one goes",
     "partitions recomputed": "a window: the partitions of rows that change are computed again",
+    "rederivation": "external: nothing of it is stored; what changes in it is derived on demand from what it reads",
     "maintenance rules": "recursive: before a row goes another derivation is looked for, in the order of ranks",
 }
 
@@ -90,6 +93,11 @@ def _maintenance(plan: Plan, step: Step) -> Iterator[str]:
             yield from (print_rule(rule) for rules in step.changes.values() for rule in rules)
         case Extreme() | Windowed():
             yield print_rule(step.rule)
+        case External():
+            own = {relation.name for relation in step.relations}
+            unstored = frozenset(r.name for one in plan.steps if isinstance(one, External) for r in one.relations)
+            rules = rederivation_rules(plan.core, unstored, plain=True).rules
+            yield from (print_rule(readable_rule(rule)) for rule in rules if rule.head.relation.partition("$")[0] in own)
 
 
 def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

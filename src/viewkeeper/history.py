@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.errors import StoreError, problem
-from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.state import State
-from viewkeeper.store.catalog import Catalog
+from viewkeeper.store.catalog import NOWHERE, Catalog
 from viewkeeper.store.log import Log, net
 
 if TYPE_CHECKING:
@@ -34,7 +34,13 @@ class History:
 
     @property
     def program(self) -> Program:
-        return self.definitions.program_at(self.state.catalog, self.commit)
+        """What was defined then. Views that are not stored now are derived, also if they were stored."""
+        then = self.definitions.program_at(self.state.catalog, self.commit)
+        now = [
+            name for name in then.derived - then.external if name in self.state.kept and self.state.kept[name].place == NOWHERE
+        ]
+        more = tuple(Directive("external", name) for name in sorted(now))
+        return replace(then, directives=(*then.directives, *more)) if more else then
 
     def fill(self, engine: EmbeddedEngine, work: Work, program: Program) -> None:
         """Gives an engine what the work reads."""
@@ -50,11 +56,28 @@ class History:
         """The rows of a relation."""
         from viewkeeper.program.arrow import rows_of_batch
 
+        if relation.name in self.program.external:
+            return self._derived(relation)
         current, came, went = self._taken_back(relation.name)
         width = max(1, relation.arity)
         batches = self.state.rows(self.state.program.relation(relation.name)) if current else ()
         now = [row for batch in batches for row in rows_of_batch(batch, width)]
         return [*(row for row in now if row not in came), *went]
+
+    def _derived(self, relation: Relation) -> list[StoredRow]:
+        from viewkeeper.engines.embedded import EmbeddedEngine
+        from viewkeeper.program.arrow import rows_of_batch
+        from viewkeeper.state import Work
+
+        program = self.program
+        work, engine = Work.of(program, {relation.name}), EmbeddedEngine.private()
+        try:
+            engine.prepare(work.core)
+            self.fill(engine, work, program)
+            work.evaluate(engine)
+            return [row for batch in engine.read(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
+        finally:
+            engine.close()
 
     def _taken_back(self, name: str) -> tuple[bool, set[StoredRow], set[StoredRow]]:
         """Whether to start from what is there now or from nothing, what to take away from it, and what to add."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,10 @@ def silent(progress: Progress | Loading) -> None:
 
 @dataclass(frozen=True)
 class Maintained:
-    """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way."""
+    """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way.
+
+    ``rederived``: rows from before the commit that had to be derived again, of views that are not stored.
+    """
 
     view: str
     strategy: str
@@ -47,10 +50,21 @@ class Maintained:
     seconds: float
     reason: str = ""
     touched: int = 0
+    rederived: int = 0
+
+    def with_more(self, other: Maintained) -> Maintained:
+        """With what something else took that is part of it."""
+        return replace(
+            self,
+            seconds=self.seconds + other.seconds,
+            touched=self.touched + other.touched,
+            rederived=self.rederived + other.rederived,
+        )
 
     def record(self) -> dict[str, object]:
         """As the catalog keeps it."""
-        return {name: value for name, value in vars(self).items() if value != ""}
+        left_out = {"reason": "", "rederived": 0}
+        return {name: value for name, value in vars(self).items() if name not in left_out or value != left_out[name]}
 
 
 @dataclass(frozen=True)
@@ -83,11 +97,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Shown:
-    """A relation as ``show`` tells it."""
+    """A relation as ``show`` tells it. ``rows`` is None where nothing is stored."""
 
     relation: Relation
     kind: str
-    rows: int
+    rows: int | None
     place: str
     rules: tuple[Rule, ...]
 

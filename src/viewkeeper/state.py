@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,35 +11,73 @@ from typing import TYPE_CHECKING
 
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.strata import dependencies
-from viewkeeper.store.catalog import Catalog, Kept
+from viewkeeper.store.catalog import NOWHERE, Catalog, Kept
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from viewkeeper.engines.embedded import EmbeddedEngine
+    from viewkeeper.engines.evaluator import Progress
     from viewkeeper.engines.interface import Engine
     from viewkeeper.engines.spark import SparkEngine
+    from viewkeeper.program.plan import Demands
 
 
 @dataclass(frozen=True)
 class Work:
-    """Views to compute: the core program that has only their rules, and the stored relations it reads."""
+    """Views to compute: the core program that has only their rules, and the stored relations it reads.
+
+    ``demands``: the views that are not stored, and that these read, are derived only as far as they are needed.
+    """
 
     core: Program
     inputs: frozenset[str]
+    demands: Demands | None = None
 
     @classmethod
     def of(cls, program: Program, views: Iterable[str]) -> Work:
+        """All rows of these views, and of the external ones that they read."""
         from viewkeeper.rewrite.passes import normalise
 
-        wanted = frozenset(views)
-        wanted |= program.inner_of(wanted)
+        wanted = _with_external(program, frozenset(views))
         core = normalise(replace(program, rules=tuple(r for r in program.rules if r.head.relation in wanted), directives=()))
         read = {name for reads in dependencies(core).values() for name in reads}
         used = read | {rule.head.relation for rule in core.rules} | wanted
         core = replace(core, relations=tuple(r for r in core.relations if r.name in used))
         return cls(core, frozenset(read & program.by_name.keys() - wanted))
+
+    @classmethod
+    def asked(cls, program: Program, goal: str) -> Work:
+        """All rows of one view, and of the external ones that it reads what that takes."""
+        from viewkeeper.rewrite.magic import derive_goal
+
+        work = cls.of(program, {goal})
+        if not program.external & work.core.by_name.keys():
+            return work
+        core, demands = derive_goal(work.core, goal, work.inputs)
+        return cls(core, work.inputs, demands)
+
+    def evaluate(self, engine: Engine, report: Callable[[Progress], None] = lambda progress: None) -> None:
+        """Computes the views on an engine that holds the inputs."""
+        from viewkeeper.engines.demanding import evaluate_demands
+        from viewkeeper.engines.evaluator import evaluate
+
+        if self.demands is None:
+            evaluate(self.core, engine, report)
+        else:
+            evaluate_demands(self.core, self.demands, engine, report)
+
+
+def _with_external(program: Program, views: frozenset[str]) -> frozenset[str]:
+    """These views, the external ones that they read, and the inner relations of all."""
+    wanted, external, reads = views, program.external, dependencies(program.revealed) if program.external else {}
+    while True:
+        wanted |= program.inner_of(wanted)
+        more = {name for view in wanted for name in reads.get(view, ()) if name in external} - wanted
+        if not more:
+            return wanted
+        wanted |= more
 
 
 @dataclass
@@ -75,8 +113,17 @@ class State:
         path = self.snapshot(relation.name)
         if self.kept[relation.name].place == "hot":
             return self.tables.read(relation, ordered)
+        if self.kept[relation.name].place == NOWHERE:
+            return self._derived(relation, ordered)
         assert path is not None
         return read_snapshot(path, relation)
+
+    def _derived(self, relation: Relation, ordered: bool) -> list[pa.RecordBatch]:
+        """The rows of a view that is not stored."""
+        work = Work.of(self.program, {relation.name})
+        with self.separate_engine("embedded", work) as engine:
+            work.evaluate(engine)
+            return list(engine.read(relation, ordered))
 
     @contextmanager
     def engine(self, name: str, work: Work) -> Iterator[Engine]:
@@ -131,7 +178,6 @@ class State:
 def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
     """The rows that the facts of a base relation stand for."""
     from viewkeeper.engines.embedded import EmbeddedEngine
-    from viewkeeper.engines.evaluator import evaluate
 
     # Without its key: facts that break it are facts still, for the caller to refuse.
     others = tuple(replace(r, key=()) if r.name == relation.name else r for r in program.relations)
@@ -139,7 +185,7 @@ def facts_of(program: Program, relation: Relation) -> list[pa.RecordBatch]:
     engine = EmbeddedEngine.private()
     try:
         engine.prepare(work.core)
-        evaluate(work.core, engine)
+        work.evaluate(engine)
         return list(engine.read(relation))
     finally:
         engine.close()

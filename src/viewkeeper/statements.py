@@ -25,7 +25,6 @@ from viewkeeper.change import Change
 from viewkeeper.changed import StoredRow
 from viewkeeper.definitions import dependents_of
 from viewkeeper.engines.choice import Choice
-from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.outcomes import Commit, Result
 from viewkeeper.pending import Pending
@@ -285,7 +284,7 @@ class _Transaction:
     @contextmanager
     def _reading(self, query: Query) -> Iterator[State]:
         """What a query sees: the last commit, or what the statements so far have made of it."""
-        read = Work.of(query.program, {query.relation.name}).inputs
+        read = Work.asked(query.program, query.relation.name).inputs
         if not reach(dependencies(self.change.program), set(read)) & self.pending.keys():
             with self.script.house._reading() as state:
                 yield state
@@ -332,9 +331,9 @@ def _written_columns(tree: exp.Expr, query: Query) -> Sequence[exp.Expr] | None:
 
 def stored_answer(query: Query, state: State, engine: str) -> tuple[pa.Table, Relation]:
     """The rows of a query as stored values, in its order, each as often as it is there; with the relation they are rows of."""
-    work = Work.of(query.program, {query.relation.name})
+    work = Work.asked(query.program, query.relation.name)
     with state.engine(engine, work) as runner:
-        evaluate(work.core, runner)
+        work.evaluate(runner)
         batches = list(runner.read(query.relation, ordered=True))
     table = pa.Table.from_batches(batches, stored_schema(query.relation.columns))
     for order in reversed(query.order):

@@ -29,7 +29,7 @@ from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
-from viewkeeper.store.catalog import Catalog, Definition, Kept
+from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
 from viewkeeper.store.lock import writer_lock
 from viewkeeper.store.rejects import Reading, Rejects, bad_rows, unused_file
 from viewkeeper.transaction import Asked, Transaction, asked
@@ -291,32 +291,30 @@ class Warehouse:
         """The assignments that make a body true: ``based_on("bash", X), !broken(X)``; ``as_of``: after that commit."""
         with self._reading() as state:
             from viewkeeper.answer import Answer
-            from viewkeeper.engines.evaluator import evaluate
             from viewkeeper.program.arrow import to_real
 
             if as_of is not None:
                 return self._query_as_of(text, state, as_of, report)
             program, relation = self._asked(text, state.program, parse_query)
-            work = Work.of(program, {relation.name})
+            work = Work.asked(program, relation.name)
             with state.engine(self._choose(engine, state).engine, work) as runner:
-                evaluate(work.core, runner, report)
+                work.evaluate(runner, report)
                 return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
 
     def _query_as_of(self, text: str, state: State, commit: int, report: Report) -> Answer:
         from viewkeeper.answer import Answer
         from viewkeeper.engines.embedded import EmbeddedEngine
-        from viewkeeper.engines.evaluator import evaluate
         from viewkeeper.history import History
         from viewkeeper.program.arrow import to_real
 
         then = History(state, self._definitions, commit)
         program, relation = self._asked(text, then.program, parse_query)
-        work = Work.of(program, {relation.name})
+        work = Work.asked(program, relation.name)
         runner = EmbeddedEngine.private()
         try:
             runner.prepare(work.core)
             then.fill(runner, work, program)
-            evaluate(work.core, runner, report)
+            work.evaluate(runner, report)
             return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
         finally:
             runner.close()
@@ -371,6 +369,7 @@ class Warehouse:
         with self._changing() as change:
             if relation is not None:
                 self._known(relation, change.program)
+                self._stored(relation, change)
             names = [r.name for r in change.program.relations if relation in (None, r.name)]
             change.checkpoint(names)
             return [_shown(change.program.relation(name), change) for name in names]
@@ -378,18 +377,17 @@ class Warehouse:
     def verify(self, view: str | None = None, engine: str | None = None, report: Report = silent) -> list[Verified]:
         """Recomputes one view or all from the base rows, on either engine, and compares."""
         with self._reading() as state:
-            from viewkeeper.engines.evaluator import evaluate
-
             program = state.program
             if view is not None:
                 self._known(view, program)
                 if view not in program.derived:
                     raise StoreError(problem("NOT_A_VIEW", relation=view))
-            views = program.derived if view is None else {view}
+                self._stored(view, state)
+            views = program.derived - program.external if view is None else {view}
             work = Work.of(program, reach(dependencies(program), set(views)) & program.derived)
             # Nothing of what is stored is used but base rows.
             with state.separate_engine(self._choose(engine, state).engine, work) as runner:
-                evaluate(work.core, runner, report)
+                work.evaluate(runner, report)
                 return [_compare(runner, state, program.relation(name)) for name in sorted(views)]
 
     # ---- states
@@ -488,6 +486,10 @@ class Warehouse:
         if name not in program.by_name:
             raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
 
+    def _stored(self, name: str, state: State) -> None:
+        if state.kept[name].place == NOWHERE:
+            raise StoreError(problem("NOTHING_STORED", relation=name))
+
     def _base(self, name: str, program: Program) -> Relation:
         self._known(name, program)
         if name in program.derived:
@@ -560,10 +562,12 @@ def _late() -> Iterator[None]:
 def _shown(relation: Relation, state: State) -> Shown:
     kept = state.kept[relation.name]
     rules = tuple(rule for rule in state.program.rules if rule.head.relation == relation.name)
-    return Shown(relation, kept.kind, kept.rows, _place(kept), rules)
+    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, _place(kept), rules)
 
 
 def _place(kept: Kept) -> str:
+    if kept.place == NOWHERE:
+        return "nothing: external"
     places = ["catalog"] if kept.place == "hot" else []
     if kept.snapshot is not None:
         places.append(f"snapshot of commit {kept.snapshot}")

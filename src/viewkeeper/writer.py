@@ -84,4 +84,6 @@ def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
     rules = tuple(r for r in program.rules if r.head.relation in kept)
     relations = tuple(r for r in program.relations if r.name not in without)
     inner = tuple(r for r in program.inner if r.name in kept)
-    return maintain(normalise(replace(program, relations=relations, inner=inner, rules=rules, directives=())))
+    external = program.external - without
+    core = normalise(replace(program, relations=relations, inner=inner, rules=rules, directives=()))
+    return maintain(core, external | program.inner_of(external))

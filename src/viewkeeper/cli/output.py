@@ -195,7 +195,13 @@ def print_relations(shown: Sequence[Shown], detailed: bool) -> None:
         typer.echo("no relations are defined yet")
         return
     rows = [
-        [s.relation.name, s.kind, f"{s.rows:,}", ", ".join(f"{c.name}: {c.type}" for c in s.relation.columns), s.place]
+        [
+            s.relation.name,
+            s.kind,
+            "" if s.rows is None else f"{s.rows:,}",
+            ", ".join(f"{c.name}: {c.type}" for c in s.relation.columns),
+            s.place,
+        ]
         for s in shown
     ]
     print_table(["relation", "kind", "rows", "columns", "kept in"], rows, [False, False, True, False, False])

@@ -6,7 +6,7 @@ every atom of the same stratum in its body, with that atom reading only what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,30 +53,38 @@ def evaluate(core: Program, engine: Engine, report: Report = lambda progress: No
 
 
 def _rounds(core: Program, stratum: Stratum, engine: Engine) -> Iterable[int]:
-    members = set(stratum.relations)
-    rules = [rule for rule in core.rules if rule.head.relation in members]
-    engine.begin(stratum.relations)
+    rules = [rule for rule in core.rules if rule.head.relation in stratum.relations]
+    yield insert_facts(core, engine, rules)
+    yield from rounds(stratum.relations, [rule for rule in rules if not is_constant_fact(rule)], engine)
+
+
+def insert_facts(core: Program, engine: Engine, rules: Sequence[Rule]) -> int:
+    """Inserts what plain facts say; returns how many rows are new."""
     facts = [rule for rule in rules if is_constant_fact(rule)]
-    yield sum(engine.insert(name, [_batch(core.relation(name), facts)]) for name in {rule.head.relation for rule in facts})
-    rules = [rule for rule in rules if not is_constant_fact(rule)]
-    first: dict[str, list[Derivation]] = {name: [] for name in stratum.relations}
-    again: dict[str, list[Derivation]] = {name: [] for name in stratum.relations}
+    return sum(engine.insert(name, [_batch(core.relation(name), facts)]) for name in {rule.head.relation for rule in facts})
+
+
+def rounds(relations: Sequence[str], rules: Sequence[Rule], engine: Engine) -> Iterable[int]:
+    """Evaluates the rules of relations that may depend on each other; tells how many rows each round adds."""
+    engine.begin(relations)
+    first: dict[str, list[Derivation]] = {name: [] for name in relations}
+    again: dict[str, list[Derivation]] = {name: [] for name in relations}
     for rule in rules:
         first[rule.head.relation].append(Derivation(rule))
         again[rule.head.relation] += [
             Derivation(rule, position)
             for position, literal in enumerate(rule.body)
-            if isinstance(literal, Atom) and literal.relation in members
+            if isinstance(literal, Atom) and literal.relation in first
         ]
     if rules:
         yield sum(engine.step(first).values())
-    if stratum.recursive:
+    if any(again.values()):
         # Round 0 may have added nothing and still have left rows that came from outside.
-        added = sum(engine.count(name) for name in stratum.relations)
+        added = sum(engine.count(name) for name in relations)
         while added:
             added = sum(engine.step(again).values())
             yield added
-    engine.end(stratum.relations)
+    engine.end(relations)
 
 
 def _batch(relation: Relation, facts: list[Rule]) -> pa.RecordBatch:

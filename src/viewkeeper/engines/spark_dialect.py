@@ -76,6 +76,7 @@ _CONVERSIONS: dict[tuple[str, Kind], str] = {
 
 class SparkDialect(Dialect):
     hasty = True
+    same = "<=>"
 
     def identifier(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"

@@ -93,9 +93,11 @@ class Dialect(ABC):
     """What differs between the engines.
 
     ``hasty``: the engine calls functions in Python for every row, even in a branch of a CASE that is not taken.
+    ``same``: the operator that is true of NULL and NULL.
     """
 
     hasty = False
+    same = "IS"
 
     @abstractmethod
     def identifier(self, name: str) -> str: ...
@@ -293,7 +295,8 @@ class _Body:
         for place, argument in enumerate(negation.atom.arguments):
             if not isinstance(argument, Wildcard):
                 value = self.term(argument)
-                conditions.append(f"{self.dialect.column(alias, relation, place)} = {self.root(value)}")
+                column = self.dialect.column(alias, relation, place)
+                conditions.append(f"{column} {self.dialect.same if negation.same else '='} {self.root(value)}")
                 failing += [f"{self.root(value)} IS NULL OR "] if value.risk else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         absent = f"NOT EXISTS (SELECT 1 FROM {source}{where})"

@@ -127,8 +127,11 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
+    """``!r(x)``; with ``same`` the row itself is not there, and NULL is the same as NULL."""
+
     atom: Atom
     span: Span | None = _span()
+    same: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class TypeDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``.input``, ``.output`` or ``.printsize`` of one relation."""
+    """``.input``, ``.output``, ``.printsize`` or ``.external`` of one relation."""
 
     kind: str
     relation: str
@@ -268,6 +271,17 @@ class Program:
         """Relations that have a rule with a body, or with an aggregate in its head: views."""
         known = self.by_name
         return frozenset(rule.head.relation for rule in self.rules if rule.derives and rule.head.relation in known)
+
+    @property
+    def external(self) -> frozenset[str]:
+        """Views of which nothing is stored: those declared so, and those that depend on each other with one of them."""
+        named = {directive.relation for directive in self.directives if directive.kind == "external"} & self.derived
+        if not named:
+            return frozenset()
+        from viewkeeper.program.strata import components, dependencies
+
+        together = [component for component in components(dependencies(self)) if named & set(component)]
+        return frozenset(name for component in together for name in component if name in self.by_name)
 
     def inner_of(self, views: AbstractSet[str]) -> frozenset[str]:
         """The inner relations of these views."""

@@ -128,10 +128,12 @@ def _keys_of_views(program: Program, doubtful: frozenset[str]) -> Iterable[Probl
 
 
 def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:
-    known = program.by_name
+    known, derived = program.by_name, program.derived
     for directive in program.directives:
         if directive.relation not in known and directive.relation not in doubtful:
             yield _unknown(directive.relation, directive.span, known)
+        if directive.kind == "external" and directive.relation in known and directive.relation not in derived | doubtful:
+            yield problem("EXTERNAL_BASE", directive.span, relation=directive.relation)
         for name, value in directive.parameters:
             found = parameter_problem(directive.kind, name, value, directive.span, directive.span)
             if found is not None:
@@ -140,6 +142,8 @@ def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]
 
 def parameter_problem(kind: str, name: str, value: str, name_span: Span | None, value_span: Span | None) -> Problem | None:
     """What is wrong with a parameter of a directive."""
+    if kind == "external":
+        return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near="", known="none: .external takes no parameters")
     match name:
         case "IO" if value not in (("file", "stdout") if kind == "output" else ("file",)):
             hint = "Only files (IO=file) are read and written, and standard output (IO=stdout) is written."

@@ -151,7 +151,32 @@ class Recomputed:
     why: str
 
 
-Step: TypeAlias = Base | Counted | Grouped | Extreme | Windowed | Recursive | Recomputed
+@dataclass(frozen=True)
+class External:
+    """Views of which nothing is stored; what changes in them is told by the plan's demands."""
+
+    relations: tuple[Relation, ...]
+    rules: tuple[Rule, ...]
+    stratum: int
+
+
+Step: TypeAlias = Base | Counted | Grouped | Extreme | Windowed | Recursive | Recomputed | External
+
+Level: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Rules that derive rows on demand, and their relations, named with a ``$`` as well.
+
+    ``levels``: of each relation that a rule derives. A rule is evaluated when no rule of a lower level has anything to do.
+    ``whole``: rules that are evaluated as a whole, of aggregates and windows, if a row of one of these relations asks for it.
+    """
+
+    relations: Mapping[str, Relation]
+    rules: tuple[Rule, ...]
+    levels: Mapping[str, Level]
+    whole: Mapping[Rule, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -161,11 +186,17 @@ class Plan:
     core: Program
     steps: tuple[Step, ...]
     reads: Mapping[str, frozenset[str]]
+    demands: Demands | None = None
 
     @property
     def bases(self) -> tuple[str, ...]:
         """The relations that are changed from outside."""
         return tuple(step.relation.name for step in self.steps if isinstance(step, Base))
+
+
+def free_magic(view: Relation) -> str:
+    """The relation whose row asks for all rows of a view."""
+    return f"{view.name}$m_{'f' * len(shown_columns(view))}"
 
 
 def beside(relation: Relation, what: str) -> Relation:

@@ -12,6 +12,7 @@ Recursion. A row stays as long as it has a derivation from rows of lower rank; s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import combinations
 
@@ -39,6 +40,7 @@ from viewkeeper.program.plan import (
     SUSPENDED,
     Base,
     Counted,
+    External,
     Extreme,
     Grouped,
     Plan,
@@ -55,6 +57,7 @@ from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.rewrite.isolate_aggregates import single_source
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
+from viewkeeper.rewrite.rederivation_rules import rederivation_rules
 
 _ONE = Constant(1, NUMBER)
 
@@ -62,24 +65,44 @@ Together = Mapping[str, tuple[str, ...]]
 """For each relation those that change together with it: the relations of its stratum."""
 
 
-def maintain(core: Program) -> Plan:
-    """The plan of a core program whose rules are those of its views."""
+def maintain(core: Program, external: AbstractSet[str] = frozenset()) -> Plan:
+    """The plan of a core program whose rules are those of its views. ``external``: those of which nothing shall be stored."""
+    declared = core.by_name.keys()
     core = run_passes(core, MAINTAINABLE)
+    unstored = _unstored(core, external, declared)
     typer = Typer(dict(core.by_name), Hierarchy.of(core.types))
     steps: list[Step] = []
     strata = stratify(core)
     together = {name: stratum.relations for stratum in strata for name in stratum.relations}
-    for stratum in strata:
+    for number, stratum in enumerate(strata):
         relations = tuple(core.relation(name) for name in stratum.relations)
         rules = [rule for rule in core.rules if rule.head.relation in stratum.relations]
         if not rules:
             steps.append(Base(relations[0]))
+        elif relations[0].name in unstored:
+            steps.append(External(relations, tuple(rules), number))
         elif stratum.recursive:
             steps.append(_recursive(relations, rules, together))
         else:
             steps.append(_flat(relations[0], rules, typer, together))
     reads = {name: frozenset(found) for name, found in dependencies(core).items()}
-    return Plan(core, tuple(steps), reads)
+    if not unstored:
+        return Plan(core, tuple(steps), reads)
+    return Plan(core, tuple(steps), reads, rederivation_rules(core, unstored))
+
+
+def _unstored(core: Program, external: AbstractSet[str], declared: AbstractSet[str]) -> frozenset[str]:
+    """The views of which nothing is stored, with what only they are computed by."""
+    found = {name for stratum in stratify(core) if external & {*stratum.relations} for name in stratum.relations}
+    readers: dict[str, set[str]] = {}
+    for view, read in dependencies(core).items():
+        for name in read:
+            readers.setdefault(name, set()).add(view)
+    before = -1
+    while before != len(found):
+        before = len(found)
+        found |= {name for name in core.by_name if name not in declared and readers.get(name) and readers[name] <= found}
+    return frozenset(found)
 
 
 # ---- outside recursion

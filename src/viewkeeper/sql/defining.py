@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.program.merge import without, without_spans
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.sql.naming import found, new_name, only, plain_name
@@ -60,10 +60,7 @@ def name_defined(statement: Statement, program: Program) -> str:
 def _view(statement: Statement, table: exp.Expr, known: str | None, program: Program) -> Program:
     tree = statement.tree
     only(statement, tree, "this", "kind", "exists", "properties", "expression", "replace")
-    properties = tree.args.get("properties")
-    if properties is None or not properties.find(exp.MaterializedProperty):
-        hint = "Write CREATE MATERIALIZED VIEW: it is always up to date."
-        statement.refuse("SQL_UNSUPPORTED", table, what="a view that is not materialized", hint=hint)
+    properties = tree.args.get("properties") or exp.Properties()
     others = [p for p in properties.expressions if not isinstance(p, exp.MaterializedProperty)]
     refuse_properties(statement, exp.Properties(expressions=[p.copy() for p in others]), _PROPERTIES)
     if tree.args.get("expression") is None:
@@ -71,8 +68,9 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
     from viewkeeper.sql.lowering import lower_view
 
     columns, query = _columns(statement, tree.this), tree.args["expression"]
+    external = len(others) == len(properties.expressions)
     if known is None:
-        return lower_view(statement, table.name, query, columns, program)
+        return _stored(lower_view(statement, table.name, query, columns, program), table.name, external)
     above = _above(known, program)
     _refuse_circle(statement, query, known, above)
     base = program
@@ -83,7 +81,12 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
         why = f"would have other columns, and is read by {', '.join(sorted(above))}"
         hint = "Drop what reads it first, and define that again behind it."
         statement.refuse("SQL_REPLACED", table, view=known, why=why, hint=hint)
-    return _replaced(known, program, lowered)
+    return _stored(_replaced(known, program, lowered), known, external)
+
+
+def _stored(program: Program, view: str, external: bool) -> Program:
+    """Nothing is stored of a view that is not materialized."""
+    return replace(program, directives=(*program.directives, Directive("external", view))) if external else program
 
 
 def _above(name: str, program: Program) -> set[str]:

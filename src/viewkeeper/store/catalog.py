@@ -54,6 +54,10 @@ CREATE TABLE "$relation" (
 TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation"})
 
 
+NOWHERE = "external"
+"""The place of a view of which nothing is stored."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers.

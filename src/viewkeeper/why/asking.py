@@ -179,7 +179,7 @@ class Asker:
             if name not in kept and kept[owner_of(name)].place == "cold":
                 work = Work.of(self.program, self.state.program.inner_of({owner_of(name)}))
                 with self.state.separate_engine("embedded", work) as engine:
-                    evaluate(work.core, engine)
+                    work.evaluate(engine)
                     self.state.tables.insert(name, engine.read(relation))
             elif name in kept and kept[name].place == "cold":
                 self.state.tables.insert(name, self.state.rows(relation))

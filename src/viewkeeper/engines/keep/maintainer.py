@@ -9,16 +9,30 @@ from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep.counting import CountingKeeper
+from viewkeeper.engines.keep.external import ExternalKeeper, Unstored
 from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
+from viewkeeper.engines.keep.rederiving import Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.windows import WindowKeeper
-from viewkeeper.program.plan import Base, Counted, Extreme, Group, Grouped, Plan, Recomputed, Recursive, Step, Windowed
+from viewkeeper.program.plan import (
+    Base,
+    Counted,
+    External,
+    Extreme,
+    Group,
+    Grouped,
+    Plan,
+    Recomputed,
+    Recursive,
+    Step,
+    Windowed,
+)
 from viewkeeper.program.strata import reach
 
-Settled = Callable[[Step, float, str, int], None]
-"""Told of each step that was carried out: how long it took, on which engine, and how many rows it touched."""
+Settled = Callable[[Step, float, str, int, int], None]
+"""Told of each step that was carried out: how long it took, on which engine, and how many rows it touched and rederived."""
 
 
 class Worker(Protocol):
@@ -72,8 +86,10 @@ class Maintainer:
 
     def __init__(self, engine: EmbeddedEngine, plan: Plan) -> None:
         self.plan, self.tables = plan, Tables(engine, plan)
-        engine.stored |= plan.core.by_name.keys()
-        self.keepers: list[Keeper] = [_KEEPERS[type(step)](self.tables, step) for step in plan.steps]
+        self.external = frozenset(r.name for step in plan.steps if isinstance(step, External) for r in step.relations)
+        engine.stored = (engine.stored | plan.core.by_name.keys()) - self.external
+        self.rederiving = None if plan.demands is None else Rederiving(self.tables, plan.demands)
+        self.keepers: list[Keeper] = [self._keeper(step) for step in plan.steps]
         self._own = [tuple(relation.name for relation in keeper.relations) for keeper in self.keepers]
         self._readers: dict[str, list[int]] = {}
         for number, own in enumerate(self._own):
@@ -83,6 +99,29 @@ class Maintainer:
         self._detailed: set[str] = set()
         self._bases = {keeper.relations[0].name: keeper for keeper in self.keepers if isinstance(keeper, BaseKeeper)}
         self._stored = {stored.relation.name: stored for keeper in self.keepers for stored in _stored(keeper)}
+        # Views that are not stored, and that stored ones read.
+        self._needed = [
+            []
+            if isinstance(keeper, ExternalKeeper)
+            else sorted({r for name in own for r in plan.reads.get(name, ())} & self.external)
+            for keeper, own in zip(self.keepers, self._own, strict=True)
+        ]
+
+    def _keeper(self, step: Step) -> Keeper:
+        if isinstance(step, External):
+            assert self.rederiving is not None
+            return ExternalKeeper(self.tables, step, self.rederiving)
+        return _KEEPERS[type(step)](self.tables, step)
+
+    def hold(self, name: str) -> None:
+        """Makes sure that the rows of a relation are there, for the time of a change if they are not stored."""
+        view = self._stored[name]
+        if isinstance(view, Unstored):
+            view.hold()
+
+    def _hold(self, number: int) -> None:
+        for name in self._needed[number]:
+            self.hold(name)
 
     # ---- tables
 
@@ -109,6 +148,7 @@ class Maintainer:
         return elsewhere
 
     def _fill(self, keeper: Keeper, worker: Worker) -> bool:
+        self._hold(self.keepers.index(keeper))
         done = worker.fill(keeper)
         if not done:
             keeper.fill()
@@ -128,7 +168,7 @@ class Maintainer:
         changed: Signs,
         fresh: Iterable[str] = (),
         renewing: bool = False,
-        report: Settled = lambda step, seconds, engine, touched: None,
+        report: Settled = lambda *told: None,
         worker: Worker = _ITSELF,
         without: Collection[str] = (),
     ) -> dict[str, frozenset[int]]:
@@ -150,6 +190,7 @@ class Maintainer:
         for name in sorted(self.fresh):
             # Their rows are there already, so whoever reads them must not see a change of something else first.
             signs[name] = changed[name]
+            self._followed((name,), signs)
             self._tell((name,), signs, pending, filling, renewing, worker)
         for number, keeper in enumerate(self.keepers):
             own = self._own[number]
@@ -168,7 +209,8 @@ class Maintainer:
                 self.fresh |= new
                 signs |= dict.fromkeys(new, frozenset({1}))
             elif number in pending:
-                if renewing:
+                self._hold(number)
+                if renewing and not isinstance(keeper, ExternalKeeper):
                     renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, worker))
                 elif worker.settle(keeper):
                     self._elsewhere.add(number)
@@ -179,10 +221,20 @@ class Maintainer:
                 continue
             by = worker.name if number in self._elsewhere else _ITSELF.name
             seconds = time.perf_counter() - started + self._noticing.pop(number, 0.0)
-            report(self.plan.steps[number], seconds, by, keeper.touched)
+            report(self.plan.steps[number], seconds, by, keeper.touched, _rederived(keeper))
             keeper.touched = 0
+            self._followed(own, signs)
             self._tell(own, signs, pending, filling, renewing, worker)
         return signs
+
+    def _followed(self, own: Group, signs: Signs) -> None:
+        """What is stored has changed: what is derived on demand from before must know."""
+        if self.rederiving is None:
+            return
+        for name in own:
+            if name in signs and name not in self.external:
+                self.detail(name)
+                self.rederiving.changed(name, signs[name])
 
     def _take_turns(self, changed: Signs) -> None:
         """Changes are brought in one after the other. A fresh relation waits for its turn, unless all that read it are computed
@@ -207,11 +259,12 @@ class Maintainer:
                 filling.add(reader)
                 continue
             pending.add(reader)
-            if renewing:
+            if renewing and not isinstance(self.keepers[reader], ExternalKeeper):
                 continue
             for name in changed:
                 self.detail(name)
             started = time.perf_counter()
+            self._hold(reader)
             if not worker.notice(self.keepers[reader], own):
                 self.keepers[reader].notice(own, signs)
             self._noticing[reader] = self._noticing.get(reader, 0.0) + time.perf_counter() - started
@@ -251,8 +304,16 @@ class Maintainer:
             keeper.forget()
 
 
+def _rederived(keeper: Keeper) -> int:
+    """How many rows from before the change a keeper of views that are not stored has derived, told once."""
+    if not isinstance(keeper, ExternalKeeper):
+        return 0
+    number, keeper.rederived = keeper.rederived, 0
+    return number
+
+
 def _stored(keeper: Keeper) -> list[Stored]:
-    if isinstance(keeper, (RecursionKeeper, RenewingKeeper)):
+    if isinstance(keeper, (RecursionKeeper, RenewingKeeper, ExternalKeeper)):
         return list(keeper.members.values())
     return [keeper.stored]  # type: ignore[attr-defined]
 
@@ -272,4 +333,6 @@ def strategy(step: Step) -> str:
             return "maintenance rules"
         case Recomputed():
             return "recomputation"
+        case External():
+            return "rederivation"
     return "base"

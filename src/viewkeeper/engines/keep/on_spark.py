@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.keep.counting import CountingKeeper
+from viewkeeper.engines.keep.external import ExternalKeeper
 from viewkeeper.engines.keep.grouping import EXACT, ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import Keeper, Signs, TooLarge
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
+from viewkeeper.engines.keep.rederiving_on_spark import rederive
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.windows import WindowKeeper
 from viewkeeper.engines.spark import Sized, SparkEngine, changed_frame, column_names, without
@@ -149,6 +151,17 @@ class SparkWorker:
         if not frames:
             return self.engine.frame(beside(self._core.relation(name), "change"), ())
         return reduce(lambda a, b: a.unionAll(b), frames).toDF(*columns), more + less
+
+    def put_state(self, relation: Relation) -> None:
+        """Gives Spark r$old, r$new, r$del or r$ins of a relation that is there, r$plus or r$minus of one that is derived."""
+        name, _, state = relation.name.partition("$")
+        if state in ("old", "new"):
+            self._put(relation, self._old(name) if state == "old" else self._now(name))
+        elif name in self._signs:
+            came, went = self._changes(name)
+            self._put(relation, came if state in ("ins", "plus") else went)
+        else:
+            self._put(relation, self.engine.frame(relation, ()))
 
     def _put(self, relation: Relation, rows: Sized) -> None:
         if self._bound.get(relation.name) is not rows[0]:
@@ -297,6 +310,8 @@ class SparkWorker:
                 self._renew_partitions(keeper)
             case RecursionKeeper():
                 self._maintain(keeper)
+            case ExternalKeeper():
+                rederive(self, keeper)
             case RenewingKeeper():
                 renew(self.tables, keeper, keeper.members.values(), lambda: self.fill(keeper))
             case _:

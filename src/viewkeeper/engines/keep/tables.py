@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from viewkeeper.engines.embedded import EmbeddedEngine, column_definition, identity
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
-from viewkeeper.engines.sql import Compiler, Reading
+from viewkeeper.engines.sql import Compiler, Reading, Statement
 from viewkeeper.engines.sqlite_dialect import SqliteDialect
 from viewkeeper.program.ast import Column, Relation, Rule
 from viewkeeper.program.hierarchy import Hierarchy
@@ -180,9 +180,7 @@ class Tables:
         first = 0 if delta is None and rule.body and "$" in _relation_of(rule.body[0]) else None
         if first == 0 and _relation_of(rule.body[0]).endswith("$ranked"):
             first = None
-        statement = self.compiler.rule(rule, delta, _Sizes(self), first)
-        for access in statement.accesses:
-            self.index(access)
+        statement = self.rule(rule, delta, first)
         sql, parameters = statement.sql, dict(statement.parameters)
         if prefix:
             sql = re.sub(r":(p\d+)\b", rf":{prefix}\1", sql)
@@ -191,8 +189,27 @@ class Tables:
             self.prepared.setdefault(rule.head.relation.partition("$")[0], []).append(sql)
         return Select(sql, parameters, rule)
 
+    def rule(self, rule: Rule, delta: int | None, first: int | None) -> Statement:
+        """A rule that joins from its literal ``first`` on, or from ``delta``, with the indexes it needs."""
+        statement = self.compiler.rule(rule, delta, _Sizes(self), first)
+        for access in statement.accesses:
+            self.index(access)
+        return statement
+
+    def index_change(self, relation: Relation) -> None:
+        """An index on what changed in a relation."""
+        table, columns = sql_name(f"{relation.name}$change"), ", ".join(self.columns(relation))
+        name = self.dialect.identifier
+        self.run(f"CREATE INDEX IF NOT EXISTS temp.{name(f'{table} by row')} ON {name(table)} ({columns})")
+
     def index(self, access: Access) -> None:
-        """An index for a search of a stored relation."""
+        """An index for a search of a stored relation, or of one that is derived on demand."""
+        demands = self.plan.demands
+        if demands is not None and access.relation in demands.levels:
+            relation = demands.relations[access.relation]
+            if relation.columns[0].name != PRESENT:
+                self.engine.index(access, relation)
+            return
         name, _, what = access.relation.partition("$")
         relation = self.relations[name]
         columns = tuple(i for i in access.columns if i < relation.arity)

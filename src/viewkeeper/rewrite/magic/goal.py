@@ -1,0 +1,48 @@
+"""A core program that derives one relation, and of the views it reads only what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from viewkeeper.program.ast import Atom, Literal, Negation, Program, Rule
+from viewkeeper.program.plan import Demands, free_magic, shown_columns
+from viewkeeper.rewrite.magic.names import ONE, row_of
+from viewkeeper.rewrite.magic.query_rules import QueryRules
+from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
+
+
+def derive_goal(core: Program, goal: str, stored: AbstractSet[str]) -> tuple[Program, Demands]:
+    """Rules that derive all rows of a relation on demand; ``stored``: relations whose rows are there."""
+    core = run_passes(core, MAINTAINABLE)
+    views = frozenset(rule.head.relation for rule in core.rules)
+    assert not views & stored
+    rules = QueryRules(core, views)
+    relation = core.relation(goal)
+    asked = rules.ask(goal, "f" * len(shown_columns(relation)))
+    assert asked == free_magic(relation)
+    rules.work()
+    rules.rules[Rule(Atom(asked, (ONE,)))] = None
+    row = row_of(relation) if relation.columns else ()
+    rules.declare(relation, (1, 0, 0))
+    rules.rules[Rule(Atom(goal, row), (Atom(f"{goal}$old", row or (ONE,)),))] = None
+    demands = rules.demands()
+    made = {rule: replace(rule, body=tuple(_stored(literal, core, demands) for literal in rule.body)) for rule in demands.rules}
+    used = {*demands.levels, *(name for name in core.by_name if name not in views)}
+    relations = tuple(relation for name, relation in demands.relations.items() if name in used)
+    whole = {made[rule]: guards for rule, guards in demands.whole.items()}
+    program = replace(core, relations=relations, rules=tuple(made.values()))
+    return program, Demands(demands.relations, program.rules, demands.levels, whole)
+
+
+def _stored(literal: Literal, core: Program, demands: Demands) -> Literal:
+    """Nothing changes: what is stored is read as it is."""
+    match literal:
+        case Atom() if literal.relation not in demands.levels:
+            name = literal.relation.partition("$")[0]
+            return Atom(name, literal.arguments if core.relation(name).columns else ())
+        case Negation():
+            atom = _stored(literal.atom, core, demands)
+            assert isinstance(atom, Atom)
+            return Negation(atom)
+    return literal
