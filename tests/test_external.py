@@ -179,3 +179,38 @@ def test_sql_views_that_are_not_materialized(tmp_path: Path) -> None:
             "CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT city, sum(amount) AS amount, count(*) AS sales FROM sale GROUP BY city"
         )
         assert "total" in tables(shop)
+
+
+GOALS = (
+    'closure("a", X)',
+    "closure(X, Y)",
+    "closure(X, X)",
+    'closure(X, "g"), !edge(X, "g")',
+    "closure(X, _)",
+    'closure("a", "g")',
+    'n = count : { closure("e", _) }',
+)
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_answer_is_told_how_it_changes(goal: str, stored: bool, graph: Warehouse) -> None:
+    if stored:
+        graph.define(CLOSURE.replace(".external closure", ""), replace=True)
+    asked = graph.ask(goal)
+    held = set(asked.answer)
+    assert held == set(graph.query(goal, as_of=asked.commit))
+    assert list(asked.changes()) == []
+    for came, went in (("hd", "bc"), ("ga", ""), ("", "ga hd"), ("xy", ""), ("bc", "xy")):
+        graph.commit({"edge": pairs(came)}, {"edge": pairs(went)})
+        if came == "xy":
+            continue  # so that the next time there are two commits to be told
+        numbers = []
+        for number, changed in asked.changes():
+            numbers.append(number)
+            [(gone, new)] = [(b, a) for a, b in told({"answer": changed}).values()]
+            assert gone <= held and not new & held
+            held = held - gone | new
+            assert held == set(graph.query(goal, as_of=number))
+        assert held == set(graph.query(goal)) and numbers == sorted(numbers)
+        assert list(asked.changes()) == []

@@ -154,11 +154,27 @@ def test_engines_in_random_turns(seed: int, tmp_path: Path, spark_session: Any) 
     run_stream(generate(seed), COMMITS, tmp_path / "shop", spark_session)
 
 
-def run_stream(generated: Generated, commits: int, path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("seed", SEEDS[1:2])
+def test_external_views_on_engines_in_random_turns(seed: int, tmp_path: Path, spark_session: Any) -> None:
+    run_stream(generate(seed), COMMITS, tmp_path / "shop", spark_session, external=0.6)
+
+
+def test_the_closure_of_the_paper_that_is_not_stored(shop: Warehouse) -> None:
+    shop.define(CLOSURE + ".external reach")
+    shop.load("edge", pairs("fe ed ea ab dc bc cg"), engine="embedded")
+    commit = shop.commit({"edge": [("h", "d")]}, {"edge": [("b", "c")]}, engine="spark")
+    assert split(commit.changes["reach"]) == {"insert": set(pairs("hd hc hg")), "delete": set(pairs("ac ag bc bg"))}
+    assert (commit.views["reach"].strategy, commit.views["reach"].engine) == ("rederivation", "spark")
+    assert 0 < commit.views["reach"].rederived <= 19
+    assert list(shop.query('reach("h", X)', engine="spark")) == [("c",), ("d",), ("g",)]
+
+
+def run_stream(generated: Generated, commits: int, path: Path, spark: Any, external: float = 0.0) -> None:
     """A program and a stream of small transactions, each on an engine chosen at random."""
     program, choose = parse(generated.text), random.Random(generated.seed)
+    unstored = [name for name in sorted(program.derived) if choose.random() < external] if external else []
     with vk.open(path, spark=spark, create=True) as shop:
-        shop.define(generated.text)
+        shop.define("\n".join([generated.text, *(f".external {name}" for name in unstored)]))
         bases = [r for r in program.relations if r.name not in program.derived]
         held = content(shop)
         loaded = {r.name: sorted(generated.facts.get(r.name, ()), key=repr) for r in bases}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.errors import StoreError, problem
+from viewkeeper.outcomes import silent
 from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.state import State
 from viewkeeper.store.catalog import NOWHERE, Catalog
@@ -16,6 +17,7 @@ from viewkeeper.store.log import Log, net
 if TYPE_CHECKING:
     from viewkeeper.definitions import Definitions
     from viewkeeper.engines.embedded import EmbeddedEngine
+    from viewkeeper.outcomes import Report
     from viewkeeper.state import Work
 
 
@@ -64,18 +66,31 @@ class History:
         now = [row for batch in batches for row in rows_of_batch(batch, width)]
         return [*(row for row in now if row not in came), *went]
 
+    def answer(self, text: str, report: Report = silent) -> tuple[Relation, list[StoredRow]]:
+        """The answer to a question."""
+        from viewkeeper.language import parse_query
+        from viewkeeper.state import Work
+
+        program, relation = parse_query(text, self.program)
+        return relation, self._computed(Work.asked(program, relation.name), relation, program, report)
+
     def _derived(self, relation: Relation) -> list[StoredRow]:
-        from viewkeeper.engines.embedded import EmbeddedEngine
-        from viewkeeper.program.arrow import rows_of_batch
         from viewkeeper.state import Work
 
         program = self.program
-        work, engine = Work.of(program, {relation.name}), EmbeddedEngine.private()
+        return self._computed(Work.of(program, {relation.name}), relation, program)
+
+    def _computed(self, work: Work, relation: Relation, program: Program, report: Report = silent) -> list[StoredRow]:
+        from viewkeeper.engines.embedded import EmbeddedEngine
+        from viewkeeper.program.arrow import rows_of_batch
+
+        engine = EmbeddedEngine.private()
         try:
             engine.prepare(work.core)
             self.fill(engine, work, program)
-            work.evaluate(engine)
-            return [row for batch in engine.read(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
+            work.evaluate(engine, report)
+            rows = engine.read(relation, ordered=True)
+            return [row for batch in rows for row in rows_of_batch(batch, max(1, relation.arity))]
         finally:
             engine.close()
 

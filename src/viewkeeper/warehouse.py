@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from viewkeeper.answer import Answer
+    from viewkeeper.asked import Asked
     from viewkeeper.change import Change, Operation
     from viewkeeper.changed import Changed
     from viewkeeper.engines.interface import Engine
@@ -290,34 +291,37 @@ class Warehouse:
     def query(self, text: str, engine: str | None = None, report: Report = silent, *, as_of: int | None = None) -> Answer:
         """The assignments that make a body true: ``based_on("bash", X), !broken(X)``; ``as_of``: after that commit."""
         with self._reading() as state:
-            from viewkeeper.answer import Answer
-            from viewkeeper.program.arrow import to_real
+            return self._query(text, state, engine, report) if as_of is None else self._query_as_of(text, state, as_of, report)
 
-            if as_of is not None:
-                return self._query_as_of(text, state, as_of, report)
-            program, relation = self._asked(text, state.program, parse_query)
-            work = Work.asked(program, relation.name)
-            with state.engine(self._choose(engine, state).engine, work) as runner:
-                work.evaluate(runner, report)
-                return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+    def _query(self, text: str, state: State, engine: str | None, report: Report = silent) -> Answer:
+        from viewkeeper.answer import Answer
+        from viewkeeper.program.arrow import to_real
+
+        program, relation = self._asked(text, state.program, parse_query)
+        work = Work.asked(program, relation.name)
+        with state.engine(self._choose(engine, state).engine, work) as runner:
+            work.evaluate(runner, report)
+            return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
 
     def _query_as_of(self, text: str, state: State, commit: int, report: Report) -> Answer:
         from viewkeeper.answer import Answer
-        from viewkeeper.engines.embedded import EmbeddedEngine
         from viewkeeper.history import History
-        from viewkeeper.program.arrow import to_real
+        from viewkeeper.program.arrow import batch_of_rows, to_real
 
         then = History(state, self._definitions, commit)
-        program, relation = self._asked(text, then.program, parse_query)
-        work = Work.asked(program, relation.name)
-        runner = EmbeddedEngine.private()
-        try:
-            runner.prepare(work.core)
-            then.fill(runner, work, program)
-            work.evaluate(runner, report)
-            return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
-        finally:
-            runner.close()
+        relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report))
+        return Answer(to_real([batch_of_rows(rows, relation)], relation), tuple(c.name for c in relation.columns))
+
+    def ask(self, text: str, engine: str | None = None) -> Asked:
+        """The answer of a query with the number of its commit; later its ``changes`` are exactly what each commit changed in it."""
+        from viewkeeper.asked import Asked, answer_changes
+
+        def follow(asked: Asked) -> Iterator[tuple[int, Changed]]:
+            with self._reading() as state:
+                yield from answer_changes(asked, state, self._definitions)
+
+        with self._reading() as state:
+            return Asked(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
 
     def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
         """The commits after ``since``, in order, or those that changed a relation, with what they changed."""

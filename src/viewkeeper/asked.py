@@ -1,0 +1,92 @@
+"""A question whose answer somebody holds: what it was, and what each later commit changes in it.
+
+Nothing is kept of the answer here. A question that is one relation with columns that are bound or different is answered from what a commit
+changed in it; of any other the answers before and after a commit are derived, if it changed something that they depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from viewkeeper.answer import Answer
+from viewkeeper.changed import Changed, StoredRow
+from viewkeeper.definitions import Definitions
+from viewkeeper.history import History, changes_of
+from viewkeeper.language import parse_query
+from viewkeeper.program.ast import Atom, Constant, Program, Rule, Variable
+from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.program.typing import Typer
+from viewkeeper.program.values import store
+from viewkeeper.state import State
+from viewkeeper.store.log import Log
+
+
+@dataclass
+class Asked:
+    """The answer to a question; ``commit``: the last one that it, with the changes taken so far, is the answer after."""
+
+    text: str
+    answer: Answer
+    commit: int
+    follow: Callable[[Asked], Iterator[tuple[int, Changed]]]
+
+    def changes(self) -> Iterator[tuple[int, Changed]]:
+        """The commits since that changed the answer, in order, each with the exact change. The next call goes on behind them."""
+        return self.follow(self)
+
+
+def answer_changes(asked: Asked, state: State, definitions: Definitions) -> Iterator[tuple[int, Changed]]:
+    """What the commits after one changed in an answer."""
+    last = state.catalog.last_commit()
+    for number in range(asked.commit + 1, last + 1):
+        changed = _change(asked.text, number, state, definitions)
+        asked.commit = number
+        if changed is not None:
+            yield number, changed
+
+
+def _change(text: str, number: int, state: State, definitions: Definitions) -> Changed | None:
+    entries = {entry.relation for entry in Log(state.catalog).entries(number - 1, number)}
+    if not entries:
+        return None
+    program, relation = parse_query(text, definitions.program_at(state.catalog, number))
+    rule = Typer(program.by_name, Hierarchy.of(program.types)).rule(program.rules[-1])[0]
+    atom = _plain(rule)
+    if atom is None:
+        if not reach(dependencies(program), {relation.name}) & entries:
+            return None
+        after = set(History(state, definitions, number).answer(text)[1])
+        before = set(History(state, definitions, number - 1).answer(text)[1])
+        came, went = after - before, before - after
+    elif atom.relation not in entries:
+        return None
+    else:
+        changed = changes_of(state, definitions, number)[atom.relation]
+        came, went = (set(_matching(rows, atom, rule.head, program)) for rows in changed.stored)
+    return Changed.of(relation, list(came), list(went)) if came or went else None
+
+
+def _plain(rule: Rule) -> Atom | None:
+    """The atom that is all of the question, if different rows of its relation are different answers."""
+    if len(rule.body) != 1 or not isinstance(rule.body[0], Atom):
+        return None
+    atom = rule.body[0]
+    return atom if all(isinstance(argument, (Variable, Constant)) for argument in atom.arguments) else None
+
+
+def _matching(rows: list[StoredRow], atom: Atom, head: Atom, program: Program) -> Iterator[StoredRow]:
+    """The answers that rows of an atom's relation are."""
+    columns = program.relation(atom.relation).columns
+    wanted = [
+        (i, store(a.value, c.type))
+        for i, (a, c) in enumerate(zip(atom.arguments, columns, strict=True))
+        if isinstance(a, Constant)
+    ]
+    names = [a.name if isinstance(a, Variable) else None for a in atom.arguments]
+    places = [names.index(a.name) for a in head.arguments if isinstance(a, Variable)]
+    twice = [(i, names.index(name)) for i, name in enumerate(names) if name is not None and names.index(name) < i]
+    for row in rows:
+        if all(row[i] == value for i, value in wanted) and all(row[i] == row[j] and row[i] is not None for i, j in twice):
+            yield tuple(row[i] for i in places) or (1,)
