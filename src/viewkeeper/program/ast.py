@@ -10,6 +10,7 @@ import decimal
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from viewkeeper.errors import Span
@@ -242,7 +243,7 @@ class Directive:
         return dict(self.parameters).get(name, default)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Declarations and rules. ``str(program)`` is text that parses back to an equal program.
 
@@ -257,22 +258,19 @@ class Program:
     inner: tuple[Relation, ...] = ()
 
     def relation(self, name: str) -> Relation:
-        for relation in self.relations:
-            if relation.name == name:
-                return relation
-        raise KeyError(name)
+        return self.by_name[name]
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, Relation]:
         return {relation.name: relation for relation in self.relations}
 
-    @property
+    @cached_property
     def derived(self) -> frozenset[str]:
         """Relations that have a rule with a body, or with an aggregate in its head: views."""
         known = self.by_name
         return frozenset(rule.head.relation for rule in self.rules if rule.derives and rule.head.relation in known)
 
-    @property
+    @cached_property
     def external(self) -> frozenset[str]:
         """Views of which nothing is stored: those declared so, and those that depend on each other with one of them."""
         named = {directive.relation for directive in self.directives if directive.kind == "external"} & self.derived
