@@ -214,3 +214,16 @@ def test_an_answer_is_told_how_it_changes(goal: str, stored: bool, graph: Wareho
             assert held == set(graph.query(goal, as_of=number))
         assert held == set(graph.query(goal)) and numbers == sorted(numbers)
         assert list(asked.changes()) == []
+
+
+def test_nothing_that_a_view_is_computed_by_is_stored(tmp_path: Path) -> None:
+    """Counts, projections under negations, maxima: what the rewriting makes of an external view is external, too."""
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(
+            ".decl r(x: number, y: number)\n.decl v(x: number, n: number) external\n.decl w(x: number, m: number)\n"
+            "v(x, n + m) :- r(x, _), !r(_, x), n = count : { r(x, _) }, m = max y : { r(x, y), y > 1 }.\n"
+            "w(x, n) :- v(x, n), x > 0.\n"
+        )
+        shop.commit({"r": [(1, 2), (1, 3), (3, 4)]})
+        assert list(shop.query("w(x, n)")) == [(1, 5)]
+        assert tables(shop) == {"r", "w"}

@@ -30,7 +30,7 @@ PROGRAMS = sorted(path.parent for path in (Path(__file__).parent / "programs").g
 SCANS: dict[str, tuple[str, ...]] = {
     # Every row meets every other one.
     "aggregate_assignments": ("out_group4$gain ← r",),
-    "aggregate_correlated": ("shifted_sum1$gain ← r", "shifted_sum1$gain ← shifted_for1"),
+    "aggregate_correlated": ("shifted_sum1$gain ← below_for1", "shifted_sum1$gain ← r"),
     "aggregate_own_variables": ("out$gain ← out_max1",),
     "classic_graph_colouring": ("missing$gain ← colouring", "missing$gain ← edge"),
     "classic_reach_avoiding": ("dominates$gain ← node",),

@@ -86,4 +86,5 @@ def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
     inner = tuple(r for r in program.inner if r.name in kept)
     external = program.external - without
     core = normalise(replace(program, relations=relations, inner=inner, rules=rules, directives=()))
-    return maintain(core, external | program.inner_of(external))
+    declared = program.by_name.keys() | {relation.name for relation in program.inner}
+    return maintain(core, declared, external | program.inner_of(external))

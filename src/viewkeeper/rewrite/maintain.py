@@ -58,6 +58,7 @@ from viewkeeper.program.windows import Windowing, windowing_of
 from viewkeeper.rewrite.isolate_aggregates import single_source
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 from viewkeeper.rewrite.rederivation_rules import rederivation_rules
+from viewkeeper.rewrite.share_auxiliaries import share_auxiliaries
 
 _ONE = Constant(1, NUMBER)
 
@@ -65,10 +66,13 @@ Together = Mapping[str, tuple[str, ...]]
 """For each relation those that change together with it: the relations of its stratum."""
 
 
-def maintain(core: Program, external: AbstractSet[str] = frozenset()) -> Plan:
-    """The plan of a core program whose rules are those of its views. ``external``: those of which nothing shall be stored."""
-    declared = core.by_name.keys()
-    core = run_passes(core, MAINTAINABLE)
+def maintain(core: Program, declared: AbstractSet[str] | None = None, external: AbstractSet[str] = frozenset()) -> Plan:
+    """The plan of a core program whose rules are those of its views.
+
+    ``declared``: relations that somebody knows, all if it is None; ``external``: views of which nothing shall be stored.
+    """
+    declared = core.by_name.keys() if declared is None else declared
+    core = share_auxiliaries(run_passes(core, MAINTAINABLE), declared)
     unstored = _unstored(core, external, declared)
     typer = Typer(dict(core.by_name), Hierarchy.of(core.types))
     steps: list[Step] = []

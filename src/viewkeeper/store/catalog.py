@@ -310,7 +310,7 @@ def _connect(path: Path, writable: bool) -> tuple[sqlite3.Connection, bool, _Sta
 
 def _connection(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        uri, uri=True, isolation_level=None, cached_statements=512, check_same_thread=False, timeout=_PATIENCE
+        uri, uri=True, isolation_level=None, cached_statements=4096, check_same_thread=False, timeout=_PATIENCE
     )
     try:
         for pragma in ("synchronous=FULL", "temp_store=FILE", "cache_size=-262144"):

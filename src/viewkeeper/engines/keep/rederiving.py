@@ -36,8 +36,6 @@ class _Node:
     """Stored relations that must have rows that came (1) or went (-1)."""
     before: tuple[str, ...]
     """Stored relations that are read as they were."""
-    after: tuple[str, ...]
-    """Stored relations that are read as they will be."""
     whole: tuple[str, ...]
     seen: list[int] | None = None
     waiting: bool = False
@@ -58,12 +56,12 @@ class Rederiving:
         }
         self._nodes = [self._node(rule, number) for number, rule in enumerate(demands.rules)]
         self._readers: dict[str, list[_Node]] = {name: [] for name in demands.levels}
-        self._started: dict[str, list[_Node]] = {}
+        self._started: dict[tuple[str, int], list[_Node]] = {}
         for node in self._nodes:
             for name in {name for _, name in node.growing} | {*node.whole}:
                 self._readers[name].append(node)
-            for name, _ in node.triggers:
-                self._started.setdefault(name, []).append(node)
+            for trigger in node.triggers:
+                self._started.setdefault(trigger, []).append(node)
 
     def _node(self, rule: Rule, number: int) -> _Node:
         derived = self.demands.levels
@@ -79,7 +77,6 @@ class Rederiving:
             tuple(growing),
             tuple((name, signs[state]) for name, state in stored if state in signs),
             tuple({name for name, state in stored if state == "old"}),
-            tuple({name for name, state in stored if state == "new"}),
             self.demands.whole.get(rule, ()),
         )
 
@@ -100,8 +97,9 @@ class Rederiving:
 
     def start(self, relation: str) -> None:
         """Rules that start from a change of a stored relation have something to do."""
-        for node in self._started.get(relation, ()):
-            self._wait(node)
+        for sign in self._changed.get(relation, ()):
+            for node in self._started.get((relation, sign), ()):
+                self._wait(node)
 
     def ask(self, magic: str, rows: Iterable[Sequence[Any]]) -> None:
         """Asks for rows of a view."""
