@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from viewkeeper.answer import Answer
-    from viewkeeper.asked import Asked
+    from viewkeeper.held import Held
     from viewkeeper.change import Change, Operation
     from viewkeeper.changed import Changed
     from viewkeeper.engines.interface import Engine
@@ -312,16 +312,16 @@ class Warehouse:
         relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report))
         return Answer(to_real([batch_of_rows(rows, relation)], relation), tuple(c.name for c in relation.columns))
 
-    def ask(self, text: str, engine: str | None = None) -> Asked:
+    def ask(self, text: str, engine: str | None = None) -> Held:
         """The answer of a query with the number of its commit; later its ``changes`` are exactly what each commit changed in it."""
-        from viewkeeper.asked import Asked, answer_changes
+        from viewkeeper.held import Held, answer_changes
 
-        def follow(asked: Asked) -> Iterator[tuple[int, Changed]]:
+        def follow(held: Held) -> Iterator[tuple[int, Changed]]:
             with self._reading() as state:
-                yield from answer_changes(asked, state, self._definitions)
+                yield from answer_changes(held, state, self._definitions)
 
         with self._reading() as state:
-            return Asked(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
+            return Held(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
 
     def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
         """The commits after ``since``, in order, or those that changed a relation, with what they changed."""

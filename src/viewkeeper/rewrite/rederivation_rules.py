@@ -62,13 +62,15 @@ class _Rederivation(QueryRules):
                 self.relations[f"{relation.name}${what}"] = beside(relation, what)
         reads = dependencies(core)
         self._read_above = {r for view in views for r in reads.get(view, ()) if self.strata[r] != self.strata[view]}
-        for view in sorted(views, key=lambda name: (self.strata[name], name)):
-            self._view(core.relation(view))
+        ordered = [core.relation(view) for view in sorted(views, key=lambda name: (self.strata[name], name))]
+        for view in ordered:
+            for what, phase in (("del", 0), ("red", 1), ("ins", 1), ("new", 1), ("plus", 1), ("minus", 2), ("after", 4)):
+                self.declare(beside(view, what), (1, self.strata[view.name], phase))
+        for view in ordered:
+            self._view(view)
 
     def _view(self, view: Relation) -> None:
         stratum = self.strata[view.name]
-        for what, phase in (("del", 0), ("red", 1), ("ins", 1), ("new", 1), ("plus", 1), ("minus", 2), ("after", 4)):
-            self.declare(beside(view, what), (1, stratum, phase))
         row = row_of(view)
         old, plus, minus, after = (Atom(f"{view.name}${what}", row) for what in ("old", "plus", "minus", "after"))
         if self.groups(view.name) is not None:

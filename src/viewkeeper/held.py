@@ -24,25 +24,25 @@ from viewkeeper.store.log import Log
 
 
 @dataclass
-class Asked:
+class Held:
     """The answer to a question; ``commit``: the last one that it, with the changes taken so far, is the answer after."""
 
     text: str
     answer: Answer
     commit: int
-    follow: Callable[[Asked], Iterator[tuple[int, Changed]]]
+    follow: Callable[[Held], Iterator[tuple[int, Changed]]]
 
     def changes(self) -> Iterator[tuple[int, Changed]]:
         """The commits since that changed the answer, in order, each with the exact change. The next call goes on behind them."""
         return self.follow(self)
 
 
-def answer_changes(asked: Asked, state: State, definitions: Definitions) -> Iterator[tuple[int, Changed]]:
+def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterator[tuple[int, Changed]]:
     """What the commits after one changed in an answer."""
     last = state.catalog.last_commit()
-    for number in range(asked.commit + 1, last + 1):
-        changed = _change(asked.text, number, state, definitions)
-        asked.commit = number
+    for number in range(held.commit + 1, last + 1):
+        changed = _change(held.text, number, state, definitions)
+        held.commit = number
         if changed is not None:
             yield number, changed
 
