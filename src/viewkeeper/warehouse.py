@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from viewkeeper.answer import Answer
-    from viewkeeper.held import Held
     from viewkeeper.change import Change, Operation
     from viewkeeper.changed import Changed
     from viewkeeper.engines.interface import Engine
     from viewkeeper.explain import Explained
+    from viewkeeper.held import Held
     from viewkeeper.outcomes import Report, Result
     from viewkeeper.why import Why
     from viewkeeper.writer import Writer
