@@ -26,6 +26,7 @@ SOURCE = Path(viewkeeper.__file__).parent
 PARTS = {
     "engines": ["engines"],
     "SQL": ["sql", "statements.py", "showing.py"],
+    "advice": ["advice.py"],
     "warehouse": [
         "warehouse.py",
         "change.py",
@@ -71,6 +72,7 @@ ELSEWHERE: dict[str, str] = {
     "NOTHING_DEFINED": "warehouse",
     "NOT_A_ROW": "questions",
     "NOTHING_STORED": "warehouse",
+    "NO_ADVICE": "advice",
     "NOT_A_VIEW": "warehouse",
     "NOT_A_WAREHOUSE": "warehouse",
     "NOT_CONSTANT": "questions",

@@ -103,7 +103,7 @@ def run_command(command: str) -> tuple[str, int]:
 def timeless(text: str) -> str:
     """The text without what differs from run to run."""
     text = re.sub(r"(about )?\d+ rows?, expected .*", "EXPECTED", text)
-    return re.sub(r"-\d{8}-\d{6}\b", "-DATE", re.sub(r"\d+\.\d{2,3} s\b", "TIME", text))
+    return re.sub(r"-\d{8}-\d{6}\b", "-DATE", re.sub(r" *\d+\.\d{2,3} m?s\b", " TIME", text))
 
 
 def check_console(block: Block) -> None:

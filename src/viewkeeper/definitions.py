@@ -7,7 +7,7 @@ from pathlib import Path
 from viewkeeper.errors import ProgramError, StoreError, problem
 from viewkeeper.language import parse
 from viewkeeper.program.ast import Program, owner_of
-from viewkeeper.program.merge import without
+from viewkeeper.program.merge import with_storage, without
 from viewkeeper.program.strata import dependencies
 from viewkeeper.store.catalog import Catalog, Definition, Kept
 
@@ -43,6 +43,8 @@ class Definitions:
     def fold(self, program: Program, definition: Definition) -> Program:
         if definition.kind == "drop":
             return without(program, definition.name)
+        if definition.kind in ("store", "external"):
+            return with_storage(program, definition.name, definition.kind == "external")
         try:
             if definition.kind == "sql":
                 from viewkeeper.sql.defining import folded

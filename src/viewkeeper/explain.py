@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from viewkeeper.advice import size_of
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
@@ -15,8 +18,11 @@ from viewkeeper.program.printing import print_rule
 from viewkeeper.rewrite.magic.names import readable_rule
 from viewkeeper.rewrite.maintenance_rules import maintenance_rules
 from viewkeeper.rewrite.rederivation_rules import rederivation_rules
-from viewkeeper.store.catalog import Kept
+from viewkeeper.store.catalog import NOWHERE, Catalog, Kept
 from viewkeeper.writer import cold_relations, plan_of
+
+# So many commits are looked at for what views cost.
+_RECENT = 200
 
 _WHY = {
     "counting": "not recursive: each row is kept with the number of its derivations",
@@ -42,9 +48,20 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a view takes: rows and bytes, none of an external one, and the seconds that changes of late have taken, by strategy."""
+
+    rows: int | None
+    size: int
+    seconds: tuple[tuple[str, int, float], ...]
+    """A strategy, how many changes it brought in, and the median of their seconds."""
+
+
+@dataclass(frozen=True)
 class Explained:
     view: str
     parts: tuple[Part, ...]
+    cost: Cost | None = None
 
 
 def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
@@ -71,6 +88,18 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
             for step in reversed(steps)
         ),
     )
+
+
+def cost_of(view: str, kept: Kept, catalog: Catalog) -> Cost:
+    """As the last commits and the catalog tell it."""
+    seconds: dict[str, list[float]] = {}
+    for *_, text in catalog.commits(max(0, catalog.last_commit() - _RECENT)):
+        for record in json.loads(text).get("views", []):
+            if record["view"] == view:
+                seconds.setdefault(record["strategy"], []).append(record["seconds"])
+    seen = tuple((how, len(found), statistics.median(found)) for how, found in sorted(seconds.items()))
+    stored = kept.place == "hot"
+    return Cost(kept.rows if kept.place != NOWHERE else None, size_of(catalog.connection, view) if stored else 0, seen)
 
 
 def _own(view: str, plan: Plan, program: Program) -> set[str]:

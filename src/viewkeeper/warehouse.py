@@ -26,7 +26,7 @@ from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreErr
 from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import Program, Relation
-from viewkeeper.program.merge import without
+from viewkeeper.program.merge import with_storage, without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from viewkeeper.advice import Advice
     from viewkeeper.answer import Answer
     from viewkeeper.change import Change, Operation
     from viewkeeper.changed import Changed
@@ -137,6 +138,23 @@ class Warehouse:
                 return Commit(None, choice.engine, "nothing new")
             _refuse_lost_rows(program, change)
             change.catalog.add_definition(change.commit, Definition("replace" if replace else "define", name, text))
+            change.adopt(program, choice)
+            return change.finish("define", choice)
+
+    def store(self, views: str | Iterable[str], *, external: bool = False) -> Commit:
+        """Stores views from now on, or with ``external`` nothing of them. Their rows stay what they are."""
+        with self._changing(fresh=True) as change:
+            program = change.program
+            for view in [views] if isinstance(views, str) else views:
+                self._known(view, program)
+                if view not in program.derived:
+                    raise StoreError(problem("NOT_A_VIEW", relation=view))
+                if (view in {d.relation for d in program.directives if d.kind == "external"}) is not external:
+                    program = with_storage(program, view, external)
+                    change.catalog.add_definition(change.commit, Definition("external" if external else "store", view, ""))
+            choice = self._choose_for(change, None, sum(kept.rows for kept in change.kept.values()))
+            if program == change.program:
+                return Commit(None, choice.engine, "nothing new")
             change.adopt(program, choice)
             return change.finish("define", choice)
 
@@ -339,13 +357,24 @@ class Warehouse:
 
     def explain(self, view: str) -> Explained:
         """How a view is kept: strategy, rules, statements and indexes."""
-        from viewkeeper.explain import explain
+        from viewkeeper.explain import cost_of, explain
 
         with self._reading() as state:
             self._known(view, state.program)
             if view not in state.program.derived:
                 raise StoreError(problem("NOT_A_VIEW", relation=view))
-            return explain(state.program, state.kept, view)
+            cost = cost_of(view, state.kept[view], state.catalog)
+            return replace(explain(state.program, state.kept, view), cost=cost)
+
+    def advise(self, commits: int = 50) -> tuple[int, list[Advice]]:
+        """Which views to store: the last transactions are played again on copies of the warehouse, with all views stored and with none.
+
+        Returns how many transactions that were, and for each view what it costs either way.
+        """
+        from viewkeeper.advice import advise
+
+        with self._reading() as state:
+            return advise(state, self._definitions, commits)
 
     def why(self, text: str) -> Why:
         """Why a row such as ``based_on("bash", "libc6")`` is there: one derivation; or what is missing."""

@@ -17,6 +17,7 @@ from viewkeeper.cli.entry import told
 from viewkeeper.cli.output import (
     Form,
     Results,
+    print_advice,
     print_answer,
     print_changes,
     print_commit,
@@ -307,6 +308,34 @@ def explain(
     with viewkeeper.open(warehouse) as opened:
         explained = opened.explain(view)
     print_explained(explained, rules, sql)
+
+
+@app.command()
+def advise(
+    warehouse: WarehousePath,
+    commits: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, help="How many of the last transactions are played again.")
+    ] = 50,
+    apply: Annotated[bool, typer.Option("--apply", help="Store views, or stop storing them, as advised.")] = False,
+) -> None:
+    """Tell which views to store and which to leave external.
+
+    The last transactions are played again on copies of the warehouse, once with all views stored and once with none. A view is
+    worth storing if that makes changes faster; if not, it only takes space.
+
+    \b
+    Example:
+      viewkeeper advise shop --commits 100
+    """
+    with viewkeeper.open(warehouse) as opened:
+        played, found = opened.advise(commits)
+        print_advice(played, found)
+        if apply:
+            for external in (False, True):
+                views = [a.view for a in found if a.external_is_better is external and a.is_external is not external]
+                if views:
+                    opened.store(views, external=external)
+                    typer.echo(f"{'external' if external else 'stored'} from now on: {', '.join(views)}")
 
 
 @app.command()

@@ -19,9 +19,8 @@ from viewkeeper.errors import DataError, problem
 from viewkeeper.outcomes import Commit, Logged, Result, Shown, Verified
 
 if TYPE_CHECKING:
-    from viewkeeper.explain import Explained
-
-if TYPE_CHECKING:
+    from viewkeeper.advice import Advice
+    from viewkeeper.explain import Cost, Explained
     from viewkeeper.why import Why
 
 
@@ -188,6 +187,15 @@ def print_explained(explained: Explained, rules: bool, sql: bool) -> None:
                 typer.echo(f"  {title}:")
                 for line in lines:
                     typer.echo(f"    {line}")
+    if explained.cost is not None:
+        _print_cost(explained.cost)
+
+
+def _print_cost(cost: Cost) -> None:
+    held = "nothing is stored" if cost.rows is None else f"{_count(cost.rows, 'row')} in {cost.size / 2**20:,.1f} MB"
+    seen = [f"{how} {seconds * 1000:,.2f} ms (median of {number:,})" for how, number, seconds in cost.seconds]
+    typer.echo(f"\nspace: {held}; `viewkeeper advise` compares storing it with deriving it on demand")
+    typer.echo(f"changes of late: {', '.join(seen) or 'none'}")
 
 
 def print_relations(shown: Sequence[Shown], detailed: bool) -> None:
@@ -207,6 +215,24 @@ def print_relations(shown: Sequence[Shown], detailed: bool) -> None:
     print_table(["relation", "kind", "rows", "columns", "kept in"], rows, [False, False, True, False, False])
     if detailed:
         typer.echo("\n" + "\n\n".join(s.declaration for s in shown))
+
+
+def print_advice(played: int, advice: Sequence[Advice]) -> None:
+    typer.echo(f"the last {_count(played, 'transaction')} played again, with all views stored and with none:")
+    rows = [
+        [
+            a.view,
+            "external" if a.is_external else "stored",
+            f"{a.rows:,}",
+            f"{a.size / 2**20:,.1f} MB",
+            f"{a.stored * 1000:,.2f} ms",
+            f"{a.external * 1000:,.2f} ms",
+            "external" if a.external_is_better else "store",
+        ]
+        for a in advice
+    ]
+    heads = ["view", "now", "rows", "space", "change, stored", "change, external", "advice"]
+    print_table(heads, rows, [False, False, True, True, True, True, False])
 
 
 def print_verified(verified: Sequence[Verified]) -> None:

@@ -80,7 +80,8 @@ class Kept:
 
 @dataclass(frozen=True)
 class Definition:
-    """A text that was defined ("define", "replace"), or the name of a relation that was dropped ("drop")."""
+    """A text that was defined ("define", "replace", "sql"), or the name of a relation that was dropped ("drop"), is stored from
+    then on ("store") or is not any more ("external")."""
 
     kind: str
     name: str

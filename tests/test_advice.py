@@ -1,0 +1,75 @@
+"""Which views to store: told from the last transactions, and followed without a row changing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.commands import viewkeeper
+from tests.playing import everything
+
+import viewkeeper as vk
+from viewkeeper.errors import StoreError
+from viewkeeper.warehouse import Warehouse
+
+# A closure that a change of an edge changes everywhere, and a copy of which little changes.
+TEXT = """
+.decl edge(x: number, y: number)
+.decl closure(x: number, y: number)
+closure(x, y) :- edge(x, y).
+closure(x, z) :- edge(x, y), closure(y, z).
+.decl note(x: number, text: symbol)
+.decl long_note(x: number, text: symbol) external
+long_note(x, t) :- note(x, t), strlen(t) > 5.
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Warehouse:
+    shop = vk.open(tmp_path / "shop", create=True, engine="embedded")
+    shop.define(TEXT)
+    shop.commit({"edge": [(i, i + 1) for i in range(60)], "note": [(i, "remark" * (i % 3)) for i in range(500)]})
+    return shop
+
+
+def test_views_are_judged_by_the_last_transactions(shop: Warehouse) -> None:
+    for i in range(10):
+        shop.commit({"edge": [(30, 100 + i)], "note": [(1000 + i, "another remark")]}, {"note": [(i, "remark" * (i % 3))]})
+    before = everything(shop)
+    played, advice = shop.advise(8)
+    found = {one.view: one for one in advice}
+    assert played == 8 and found.keys() == {"closure", "long_note"}
+    assert found["closure"].rows == len(before["closure"]) and found["long_note"].rows == len(before["long_note"])
+    assert found["closure"].size > found["long_note"].size > 0
+    assert not found["closure"].is_external and found["long_note"].is_external
+    assert all(one.stored > 0 and one.external > 0 for one in advice)
+    # A chain: what comes to its middle comes to everything before it, and all of that is checked against what was.
+    assert found["closure"].external > found["closure"].stored
+    assert everything(shop) == before
+
+
+def test_advice_is_followed(shop: Warehouse, tmp_path: Path) -> None:
+    shop.commit({"edge": [(30, 100)], "note": [(1000, "another remark")]})
+    before = everything(shop)
+    shop.close()
+    done = viewkeeper("advise", str(tmp_path / "shop"), "--commits", "5", "--apply")
+    assert done.code == 0 and "the last 2 transactions played again" in done.out
+    with vk.open(tmp_path / "shop") as again:
+        assert everything(again) == before
+        again.store(["closure", "long_note"], external=True)
+        assert [one.rows for one in again.show() if one.kind == "view"] == [None, None]
+        commit = again.store(["closure", "long_note"])
+        assert commit.number and not commit.changes
+        assert again.store("closure").number is None
+        assert everything(again) == before and all(view.right for view in again.verify())
+
+
+def test_there_must_be_something_to_judge_by(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "shop", create=True) as shop:
+        shop.define(TEXT)
+        with pytest.raises(StoreError) as error:
+            shop.advise()
+        assert error.value.code == "NO_ADVICE"
+        with pytest.raises(StoreError) as error:
+            shop.store("edge")
+        assert error.value.code == "NOT_A_VIEW"
