@@ -227,3 +227,24 @@ def test_nothing_that_a_view_is_computed_by_is_stored(tmp_path: Path) -> None:
         shop.commit({"r": [(1, 2), (1, 3), (3, 4)]})
         assert list(shop.query("w(x, n)")) == [(1, 5)]
         assert tables(shop) == {"r", "w"}
+
+
+def test_a_change_that_is_begun_again(tmp_path: Path) -> None:
+    """What was derived for the first try, which met a division by zero between the old state and the new one, is forgotten."""
+    text = (
+        ".decl a(x: number, y: number)\n.decl e(x: number, y: number) external\n"
+        "e(x, y) :- a(x, y).\ne(x, y) :- a(x, z), e(z, y).\n"
+        ".decl b(x: number, y: number)\n.decl c(x: number, z: number)\n.decl q(x: number, v: number)\n"
+        "q(x, y / z) :- b(x, y), c(x, z).\n.decl top(x: number)\ntop(x) :- q(x, _), e(x, _).\n"
+    )
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(text)
+        shop.commit({"a": [(1, 2), (2, 3)], "b": [(1, 1)], "c": [(1, 1), (2, 0)]})
+        for back in (False, True):
+            came, went = {"a": [(3, 4)], "b": [(2, 4)], "c": [(2, 2)]}, {"a": [(1, 2)], "c": [(2, 0)]}
+            commit = shop.commit(went, came) if back else shop.commit(came, went)
+            if not back:
+                assert commit.views["q"].reason == "maintenance met DIVISION_BY_ZERO"
+            change = {(2, 4), (3, 4)}, {(1, 2), (1, 3)}
+            assert told(commit.changes)["e"] == (change[::-1] if back else change)
+            assert all(view.right for view in shop.verify())

@@ -72,20 +72,20 @@ class _Rederivation(QueryRules):
     def _view(self, view: Relation) -> None:
         stratum = self.strata[view.name]
         row = row_of(view)
-        old, plus, minus, after = (Atom(f"{view.name}${what}", row) for what in ("old", "plus", "minus", "after"))
+        before, plus, minus, after = (Atom(f"{view.name}${what}", row) for what in ("old", "plus", "minus", "after"))
         if self.groups(view.name) is not None:
             self._touched_groups(view, self.of[view.name][0], stratum)
         else:
             for rule in self.of[view.name]:
                 self._rule(rule, stratum)
             gone, again, came, new = (Atom(f"{view.name}${what}", row) for what in ("del", "red", "ins", "new"))
-            self._add(Rule(new, (old, self._absent(gone))))
+            self._add(Rule(new, (before, self._absent(gone))))
             self._add(Rule(new, (again,)))
             self._add(Rule(new, (Atom(f"{view.name}${self._comes}", row),)))
-            self.site(plus, (1, stratum, 1), [came], [self._absent(old)], f"{view.name}$check")
+            self.site(plus, (1, stratum, 1), [came], [self._absent(before)], f"{view.name}$check")
             self._add(Rule(minus, (gone, self._absent(came), self._absent(again))))
         if view.name in self._read_above:
-            self._add(Rule(after, (old, self._absent(minus))))
+            self._add(Rule(after, (before, self._absent(minus))))
             self._add(Rule(after, (plus,)))
 
     def _add(self, rule: Rule) -> None:
@@ -155,11 +155,11 @@ class _Rederivation(QueryRules):
         self._add(whole)
         self.whole[whole] = (touched.relation,)
         asked = Atom(touched.relation, tuple(Variable(view.columns[i].name) for i in places) or (ONE,))
-        old, minus, plus = (Atom(f"{name}${what}", row) for what in ("old", "minus", "plus"))
+        before, minus, plus = (Atom(f"{name}${what}", row) for what in ("old", "minus", "plus"))
         for relation in (minus, plus):
             self.levels[relation.relation] = (1, stratum, 3)
-        self.site(minus, (1, stratum, 3), [asked], [old, self._absent(found)], f"{name}$check")
-        self.site(plus, (1, stratum, 3), [found], [self._absent(old)], f"{name}$check")
+        self.site(minus, (1, stratum, 3), [asked], [before, self._absent(found)], f"{name}$check")
+        self.site(plus, (1, stratum, 3), [found], [self._absent(before)], f"{name}$check")
 
 
 def _before(body: Iterable[Literal]) -> list[Literal]:

@@ -300,6 +300,8 @@ class Maintainer:
     def _forget(self) -> None:
         """What was begun and taken back leaves no trace."""
         self._detailed.clear()
+        if self.rederiving is not None:
+            self.rederiving.forget()
         for keeper in self.keepers:
             keeper.forget()
 

@@ -82,8 +82,8 @@ class QueryRules:
         self._magic(view, adornment)
         return magic(view, adornment)
 
-    def site(self, head: Atom, level: Level, trigger: Sequence[Literal], body: Sequence[Literal], stem: str) -> list[Rule]:
-        """Adds a rule that starts from a trigger, with what it asks for on the way; returns the rules that it became."""
+    def site(self, head: Atom, level: Level, trigger: Sequence[Literal], body: Sequence[Literal], stem: str) -> None:
+        """Adds a rule that starts from a trigger, with what it asks for on the way."""
         adorned = adorn(head, trigger, body, self.demanded, self.bindable)
 
         def declare(names: Sequence[str], prefix: tuple[Literal, ...]) -> str:
@@ -95,9 +95,8 @@ class QueryRules:
         supplemented = supplement(adorned, declare)
         for asked, _ in supplemented.asked:
             self._magic(asked.view, asked.adornment)
-        found = [*supplemented.supplementary, *magic_rules(supplemented, self.relations), supplemented.rule]
-        self.rules |= dict.fromkeys(found)
-        return found
+        made = [*supplemented.supplementary, *magic_rules(supplemented, self.relations), supplemented.rule]
+        self.rules |= dict.fromkeys(made)
 
     def demanded(self, relation: str) -> str | None:
         view, _, what = relation.partition("$")
