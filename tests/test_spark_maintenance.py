@@ -160,12 +160,14 @@ def test_external_views_on_engines_in_random_turns(seed: int, tmp_path: Path, sp
 
 
 def test_the_closure_of_the_paper_that_is_not_stored(shop: Warehouse) -> None:
-    shop.define(CLOSURE + ".external reach")
+    shop.define(CLOSURE + ".external reach\n.decl far(x: symbol, z: symbol)\nfar(x, z) :- reach(x, y), reach(y, z).")
     shop.load("edge", pairs("fe ed ea ab dc bc cg"), engine="embedded")
     commit = shop.commit({"edge": [("h", "d")]}, {"edge": [("b", "c")]}, engine="spark")
     assert split(commit.changes["reach"]) == {"insert": set(pairs("hd hc hg")), "delete": set(pairs("ac ag bc bg"))}
     assert (commit.views["reach"].strategy, commit.views["reach"].engine) == ("rederivation", "spark")
     assert 0 < commit.views["reach"].rederived <= 19
+    assert split(commit.changes["far"]) == {"insert": set(pairs("hc hg")), "delete": set(pairs("ac ag bg"))}
+    assert [v.right for v in shop.verify(engine="embedded")] == [True]
     assert list(shop.query('reach("h", X)', engine="spark")) == [("c",), ("d",), ("g",)]
 
 

@@ -80,7 +80,7 @@ def _matching(rows: list[StoredRow], atom: Atom, head: Atom, program: Program) -
     """The answers that rows of an atom's relation are."""
     columns = program.relation(atom.relation).columns
     wanted = [
-        (i, store(a.value, c.type))
+        (i, store(a.value, c.type.optional()))  # one with more digits than the column has equals nothing there
         for i, (a, c) in enumerate(zip(atom.arguments, columns, strict=True))
         if isinstance(a, Constant)
     ]

@@ -55,7 +55,7 @@ class Work:
         work = cls.of(program, {goal})
         if not program.external & work.core.by_name.keys():
             return work
-        core, demands = derive_goal(work.core, goal, work.inputs)
+        core, demands = derive_goal(work.core, goal)
         return cls(core, work.inputs, demands)
 
     def evaluate(self, engine: Engine, report: Callable[[Progress], None] = lambda progress: None) -> None:

@@ -40,7 +40,7 @@ class Unstored(Stored):
         tables.run(f"INSERT INTO {self.table} ({self.columns}) SELECT {columns} FROM {tables.table(f'{name}$old')}")
         self.held = True
         if self.settled:
-            self.apply()
+            self._bring_in()
 
     def settle(self) -> None:
         """Notes what comes and goes."""
@@ -59,7 +59,11 @@ class Unstored(Stored):
     def _settled(self) -> None:
         self.settled = True
         self.tables.noted(self)
-        if self.held and self.changes.number:
+        if self.held:
+            self._bring_in()
+
+    def _bring_in(self) -> None:
+        if self.changes.number:
             self.changes.in_table()
             self.apply()
 
