@@ -17,7 +17,7 @@ from viewkeeper.program.plan import Counted, External, Extreme, Grouped, Plan, R
 from viewkeeper.program.printing import print_rule
 from viewkeeper.rewrite.magic.names import readable_rule
 from viewkeeper.rewrite.maintenance_rules import maintenance_rules
-from viewkeeper.rewrite.rederivation_rules import rederivation_rules
+from viewkeeper.rewrite.paper_rules import paper_rules
 from viewkeeper.store.catalog import NOWHERE, Catalog, Kept
 from viewkeeper.writer import cold_relations, plan_of
 
@@ -125,7 +125,7 @@ def _maintenance(plan: Plan, step: Step) -> Iterator[str]:
         case External():
             own = {relation.name for relation in step.relations}
             unstored = frozenset(r.name for one in plan.steps if isinstance(one, External) for r in one.relations)
-            rules = rederivation_rules(plan.core, unstored, plain=True).rules
+            rules = paper_rules(plan.core, unstored).rules
             yield from (print_rule(readable_rule(rule)) for rule in rules if rule.head.relation.partition("$")[0] in own)
 
 

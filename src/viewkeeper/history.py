@@ -72,7 +72,7 @@ class History:
         from viewkeeper.state import Work
 
         program, relation = parse_query(text, self.program)
-        return relation, self._computed(Work.asked(program, relation.name), relation, program, report)
+        return relation, self._computed(Work.asked(program, relation.name, self.state.kept), relation, program, report)
 
     def _derived(self, relation: Relation) -> list[StoredRow]:
         from viewkeeper.state import Work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,15 +48,15 @@ class Work:
         return cls(core, frozenset(read & program.by_name.keys() - wanted))
 
     @classmethod
-    def asked(cls, program: Program, goal: str) -> Work:
+    def asked(cls, program: Program, goal: str, kept: Mapping[str, Kept]) -> Work:
         """All rows of one view, and of the external ones that it reads what that takes."""
         from viewkeeper.rewrite.magic import derive_goal
 
         work = cls.of(program, {goal})
         if not program.external & work.core.by_name.keys():
             return work
-        core, demands = derive_goal(work.core, goal)
-        return cls(core, work.inputs, demands)
+        derived = derive_goal(work.core, goal, {name: one.rows for name, one in kept.items()})
+        return work if derived is None else cls(derived[0], work.inputs, derived[1])
 
     def evaluate(self, engine: Engine, report: Callable[[Progress], None] = lambda progress: None) -> None:
         """Computes the views on an engine that holds the inputs."""

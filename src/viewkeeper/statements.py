@@ -284,7 +284,7 @@ class _Transaction:
     @contextmanager
     def _reading(self, query: Query) -> Iterator[State]:
         """What a query sees: the last commit, or what the statements so far have made of it."""
-        read = Work.asked(query.program, query.relation.name).inputs
+        read = Work.asked(query.program, query.relation.name, self.change.kept).inputs
         if not reach(dependencies(self.change.program), set(read)) & self.pending.keys():
             with self.script.house._reading() as state:
                 yield state
@@ -331,7 +331,7 @@ def _written_columns(tree: exp.Expr, query: Query) -> Sequence[exp.Expr] | None:
 
 def stored_answer(query: Query, state: State, engine: str) -> tuple[pa.Table, Relation]:
     """The rows of a query as stored values, in its order, each as often as it is there; with the relation they are rows of."""
-    work = Work.asked(query.program, query.relation.name)
+    work = Work.asked(query.program, query.relation.name, state.kept)
     with state.engine(engine, work) as runner:
         work.evaluate(runner)
         batches = list(runner.read(query.relation, ordered=True))

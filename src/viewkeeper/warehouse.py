@@ -316,7 +316,7 @@ class Warehouse:
         from viewkeeper.program.arrow import to_real
 
         program, relation = self._asked(text, state.program, parse_query)
-        work = Work.asked(program, relation.name)
+        work = Work.asked(program, relation.name, state.kept)
         with state.engine(self._choose(engine, state).engine, work) as runner:
             work.evaluate(runner, report)
             return Answer(to_real(runner.read(relation, ordered=True), relation), tuple(c.name for c in relation.columns))

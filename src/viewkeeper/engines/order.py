@@ -9,6 +9,10 @@ from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation
 from viewkeeper.program.safety import bound_variables
 
 
+# A relation that is empty now may be of any size when the statement is used again.
+_UNKNOWN = 1 << 62
+
+
 @dataclass(frozen=True)
 class Access:
     """A relation is searched by these columns (positions)."""
@@ -31,7 +35,11 @@ def join_order(
         else:
             chosen = max(
                 waiting,
-                key=lambda i: (*_score(_atom(body[i]), bound, fixed, relations), -sizes.get(_atom(body[i]).relation, 0), -i),
+                key=lambda i: (
+                    *_score(_atom(body[i]), bound, fixed, relations),
+                    -(sizes.get(_atom(body[i]).relation) or _UNKNOWN),
+                    -i,
+                ),
             )
         waiting.remove(chosen)
         order.append(chosen)

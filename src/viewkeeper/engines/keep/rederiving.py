@@ -127,7 +127,7 @@ class Rederiving:
 
     def _grown(self, relation: str, added: int) -> None:
         if added:
-            if relation.endswith("$old"):
+            if relation.endswith(("$old", "$now")):
                 self.asked += added
             self.derived += added
             self.rows[relation] += added

@@ -26,9 +26,9 @@ def rederive(worker: SparkWorker, keeper: ExternalKeeper) -> None:
     engine.prepare(core)
     for name in sorted(read - step.levels.keys()):
         worker.put_state(demands.relations[name])
-    before = sum(engine.count(name) for name in step.levels if name.endswith("$old"))
+    before = sum(engine.count(name) for name in step.levels if name.endswith(("$old", "$now")))
     evaluate_demands(core, step, engine)
-    keeper.rederived += sum(engine.count(name) for name in step.levels if name.endswith("$old")) - before
+    keeper.rederived += sum(engine.count(name) for name in step.levels if name.endswith(("$old", "$now"))) - before
     for member in keeper.members.values():
         rows: list[tuple[Row, int]] = []
         for what, sign in (("minus", -1), ("plus", 1)):

@@ -242,7 +242,8 @@ class _Sizes(dict[str, int]):
     def get(self, relation: str, default: Any = None) -> Any:
         name, _, what = relation.partition("$")
         if what not in ("", "ranked"):
-            return 0
+            demands = self._tables.plan.demands
+            return None if demands is not None and relation in demands.levels else 1  # a change is small
         if name not in self:
             self[name] = self._tables.top(self._tables.relations[name])
         return self[name]

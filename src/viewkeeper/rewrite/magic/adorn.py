@@ -29,15 +29,18 @@ from viewkeeper.program.ast import (
 from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.safety import bound_variables
 
-Demanded = Callable[[str], str | None]
-"""The view whose rows have to be asked for before a relation is read, if it is one of those."""
+Demanded = Callable[[str], tuple[str, str] | None]
+"""The view whose rows have to be asked for before a relation is read, if it is one of those, and in which state."""
+Pattern = Callable[[str, str], str]
+"""How a view is asked for, given how it could be."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A literal whose relation is derived on demand: of which view, and the pattern of its bound (b) and free (f) columns."""
+    """A literal whose relation is derived on demand: of which view, in which state, and the pattern of its bound (b) and free (f) columns."""
 
     view: str
+    state: str
     adornment: str
     arguments: tuple[Term, ...]
 
@@ -57,21 +60,25 @@ def adorn(
     body: Sequence[Literal],
     demanded: Demanded,
     bindable: Callable[[str], Collection[int]],
+    pattern: Pattern = lambda view, adornment: adornment,
 ) -> Adorned:
     """``bindable``: the columns of a view by which its rows can be asked for."""
     ordered = [*trigger, *_order(trigger, body, demanded)]
     asked: dict[int, Asked] = {}
     for place, literal in enumerate(ordered):
-        view = demanded(relation_read(literal)) if place >= len(trigger) else None
-        if view is None:
+        found = demanded(relation_read(literal)) if place >= len(trigger) else None
+        if found is None:
             continue
+        view, state = found
         atom = literal.atom if isinstance(literal, Negation) else literal
         assert isinstance(atom, Atom)
         bound = _bound(ordered[:place])
         places = bindable(view)
-        marks = ["b" if i in places and _is_bound(a, bound) else "f" for i, a in enumerate(atom.arguments)]
+        marks = pattern(
+            view, "".join("b" if i in places and _is_bound(a, bound) else "f" for i, a in enumerate(atom.arguments))
+        )
         arguments = tuple(a for a, mark in zip(atom.arguments, marks, strict=True) if mark == "b")
-        asked[place] = Asked(view, "".join(marks), arguments)
+        asked[place] = Asked(view, state, marks, arguments)
     return Adorned(head, tuple(ordered), asked)
 
 
@@ -87,6 +94,8 @@ def _order(trigger: Sequence[Literal], body: Sequence[Literal], demanded: Demand
 def _eagerness(literal: Literal, bound: set[str], demanded: Demanded) -> tuple[int, int]:
     """How soon a literal shall be joined, given what is bound."""
     if isinstance(literal, Atom):
+        if any(v.name not in bound for a in literal.arguments if isinstance(a, Call) for v in variables_of(a)):
+            return (0, 0)
         reached = sum(_is_bound(a, bound) for a in literal.arguments)
         if demanded(literal.relation) is None:
             return (5, reached) if reached else (2, 0)

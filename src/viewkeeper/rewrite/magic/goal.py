@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from viewkeeper.program.ast import Atom, Literal, Negation, Program, Rule
@@ -10,15 +11,25 @@ from viewkeeper.rewrite.magic.names import ONE, row_of
 from viewkeeper.rewrite.magic.query_rules import QueryRules
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 
+# It pays to ask for what a relation is joined with if this many times its rows are fewer than those of another.
+_SMALL = 10
 
-def derive_goal(core: Program, goal: str) -> tuple[Program, Demands]:
-    """Rules that derive all rows of a relation on demand, from relations without rules, whose rows are there."""
+
+def derive_goal(core: Program, goal: str, sizes: Mapping[str, int]) -> tuple[Program, Demands] | None:
+    """Rules that derive all rows of a relation on demand, from relations without rules, whose rows are there, so many.
+
+    None if everything is needed: it is derived faster without asking.
+    """
     core = run_passes(core, MAINTAINABLE)
     views = frozenset(rule.head.relation for rule in core.rules)
-    rules = QueryRules(core, views)
+    most = max((sizes.get(name, 0) for name in core.by_name), default=0)
+    small = frozenset(name for name in core.by_name if name not in views and sizes.get(name, most) * _SMALL <= most)
+    rules = QueryRules(core, views, small)
     relation = core.relation(goal)
     asked = rules.ask(goal, "f" * len(shown_columns(relation)))
     rules.work()
+    if rules.asks_for_everything:
+        return None
     rules.rules[Rule(Atom(asked, (ONE,)))] = None
     row = row_of(relation) if relation.columns else ()
     rules.declare(relation, (1, 0, 0))

@@ -2,6 +2,7 @@
 
     p$m_bf(x)   for which x rows p(x, _) are asked for: the first column is bound, the second free
     p$old       the rows of p that were asked for
+    p$n_bf(x)   the same after a change, with p$now
     p$sup1(…)   what the first literals of a rule have in common
     p$body(…)   what the body of an aggregate or the source of a window has for the groups asked for
 
@@ -35,8 +36,8 @@ def beside(relation: Relation, what: str) -> Relation:
     return Relation(f"{relation.name}${what}", shown_columns(relation))
 
 
-def magic(relation: str, adornment: str) -> str:
-    return f"{relation}$m_{adornment}"
+def magic(relation: str, adornment: str, state: str = "old") -> str:
+    return f"{relation}${'m' if state == 'old' else 'n'}_{adornment}"
 
 
 def arguments_of(atom: Atom) -> tuple[Term, ...]:

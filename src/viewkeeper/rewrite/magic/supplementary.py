@@ -29,7 +29,8 @@ class Supplemented:
     asked: tuple[tuple[Asked, Atom], ...]
 
 
-def supplement(adorned: Adorned, declare: Declare) -> Supplemented:
+def supplement(adorned: Adorned, declare: Declare, whole: bool = False) -> Supplemented:
+    """``whole``: everything is asked for at once, whatever the first literals have in common."""
     rules: list[Rule] = []
     asked: list[tuple[Asked, Atom]] = []
     prefix: list[Literal] = []
@@ -37,7 +38,7 @@ def supplement(adorned: Adorned, declare: Declare) -> Supplemented:
         if place in adorned.asked:
             rest = (adorned.head, *adorned.body[place:])
             first = prefix[0]
-            if len(prefix) > 1 or not isinstance(first, Atom):
+            if not whole and len(prefix) > 1 or not isinstance(first, Atom):
                 needed = all_variables(rest)
                 names = [name for name in all_variables(tuple(prefix)) if name in needed]
                 first = Atom(declare(names, tuple(prefix)), tuple(map(Variable, names)) or (ONE,))
@@ -58,6 +59,6 @@ def magic_rules(supplemented: Supplemented, relations: Mapping[str, Relation]) -
             if column.type.nullable and isinstance(argument, Variable)
         }
         known = [Test("is_null", (argument,), negated=True) for argument in asked.arguments if argument in nullable]
-        head = Atom(magic(asked.view, asked.adornment), asked.arguments or (ONE,))
+        head = Atom(magic(asked.view, asked.adornment, asked.state), asked.arguments or (ONE,))
         rules.append(Rule(head, (trigger, *dict.fromkeys(known))))
     return rules
