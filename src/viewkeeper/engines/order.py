@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation, Relation, Variable, Wildcard, variables_of
 from viewkeeper.program.safety import bound_variables
 
-
 # A relation that is empty now may be of any size when the statement is used again.
 _UNKNOWN = 1 << 62
 
