@@ -71,7 +71,11 @@ VIEWS = (
 
 def viewkeeper(run: Run) -> list[dict[str, Any]]:
     return [
-        {"stored": maintained(view, external=False), "external": maintained(view, external=True), "recomputed": recomputed(view)}
+        {
+            "stored": maintained(view, external=False),
+            "external": maintained(view, external=True),
+            "recomputed": recomputed(view),
+        }
         for view in VIEWS
     ]
 

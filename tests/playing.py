@@ -59,11 +59,19 @@ class Wrong(Exception):
         self.what = what
 
 
-def play(made: Stream, path: Path, external: float = 0.0) -> Player:
-    """Plays the stream in a new directory, and looks back in the end; ``external``: which part of the views is not stored."""
+class Unseen(Exception):
+    """An error of a virtual view that nobody reads: it is not refused, and what the view has cannot be asked for."""
+
+
+def play(made: Stream, path: Path, external: float = 0.0, virtual: float = 0.0) -> Player:
+    """Plays the stream in a new directory, and looks back in the end; ``external``: which part of the views is not stored; ``virtual``: and of
+    which part of these nothing is told."""
     names = names_in(made)
     chance = random.Random(repr((made.program.text, external)))
-    player = Player(path, made.program, names, {name for name in sorted(names) if chance.random() < external})
+    unstored = [name for name in sorted(names) if chance.random() < external]
+    player = Player(
+        path, made.program, names, {name: "virtual" if chance.random() < virtual else "external" for name in unstored}
+    )
     usual = keep_changes.FEW, keep_changes.MANY
     keep_changes.FEW, keep_changes.MANY = made.few, 3 * made.few
     try:
@@ -73,6 +81,8 @@ def play(made: Stream, path: Path, external: float = 0.0) -> Player:
         for step in made.steps:
             player.play(step)
         player.look_back()
+    except Unseen:
+        pass
     finally:
         player.close()
         keep_changes.FEW, keep_changes.MANY = usual
@@ -82,8 +92,9 @@ def play(made: Stream, path: Path, external: float = 0.0) -> Player:
 class Player:
     """A warehouse, and beside it what it should hold: ``program``, the base rows, all relations, and what they were."""
 
-    def __init__(self, path: Path, program: Generated, names: set[str], external: set[str]) -> None:
-        self.path, self.names, self.external = path, names, external
+    def __init__(self, path: Path, program: Generated, names: set[str], unstored: dict[str, str]) -> None:
+        self.path, self.names, self.unstored = path, names, unstored
+        self.silent: set[str] = set()  # relations of which something may not have been told
         self.warehouse = vk.open(path, create=True)
         self.other: Warehouse | None = None
         self.program = replace(program, declarations=(), rules=())
@@ -125,8 +136,8 @@ class Player:
             self.must_refuse("UNKNOWN_RELATION", lambda: self.warehouse.define(step.text, replace=step.replaces))
             return
         state = {base.name: self.base.get(base.name, set()) for base in bases(program)}
-        views = {head_of(rule) for rule in rules if ":-" in rule} & self.external & declared(declarations).keys()
-        text = "\n".join([step.text, *(f".external {name}" for name in sorted(views))])
+        views = {head_of(rule) for rule in rules if ":-" in rule} & self.unstored.keys() & declared(declarations).keys()
+        text = "\n".join([step.text, *(f".{self.unstored[name]} {name}" for name in sorted(views))])
         self.change(program, state, lambda: self.warehouse.define(text, replace=step.replaces))
 
     def drop(self, step: Drop) -> None:
@@ -208,10 +219,13 @@ class Player:
             self.unchanged()
             return
         self.same(want)
-        changes = told(commit.changes)
+        if told(commit.changes).keys() & self.warehouse.program.virtual:
+            raise Wrong("told", commit.changes.keys(), self.warehouse.program.virtual)
+        self.silent |= self.warehouse.program.virtual
+        changes = {name: changed for name, changed in told(commit.changes).items() if name not in self.silent}
         difference = {
             name: (want.get(name, set()) - self.now.get(name, set()), self.now.get(name, set()) - want.get(name, set()))
-            for name in want.keys() | self.now.keys()
+            for name in (want.keys() | self.now.keys()) - self.silent
             if want.get(name, set()) != self.now.get(name, set())
         }
         if changes != difference:
@@ -231,6 +245,8 @@ class Player:
             if code and error.code not in (code, "" if self.now else "NOTHING_DEFINED"):
                 raise
         else:
+            if kind is EvaluationError and self.warehouse.program.virtual:
+                raise Unseen
             raise Wrong("not refused", code or kind.__name__)
         self.refused += 1
         self.unchanged()
@@ -256,12 +272,15 @@ class Player:
             for number, (program, want) in self.past.items():
                 if number:
                     for name, (came, went) in told(again.changes(number)).items():
+                        if name in self.silent:
+                            continue
                         held = state.setdefault(name, set())
                         if went - held or came & held:
                             raise Wrong("log", number, name)
                         held -= went
                         held |= came
-                if {name: rows for name, rows in state.items() if rows} != {n: rows for n, rows in want.items() if rows}:
+                state = {name: rows for name, rows in state.items() if rows}
+                if state != {name: rows for name, rows in want.items() if rows and name not in self.silent}:
                     raise Wrong("log", number, state, want)
                 if number % 3 == max(self.past) % 3:
                     self.look_at(again, number, program, want)
@@ -347,11 +366,11 @@ def line(operation: dict[str, object]) -> str:
 # ---- many streams
 
 
-def outcome(made: Stream, external: float = 0.0) -> tuple[str, str]:
+def outcome(made: Stream, external: float = 0.0, virtual: float = 0.0) -> tuple[str, str]:
     """What is wrong in a word, and the details."""
     directory = Path(tempfile.mkdtemp(prefix="streams"))
     try:
-        play(made, directory / "w", external)
+        play(made, directory / "w", external, virtual)
     except Wrong as wrong:
         return wrong.what, str(wrong)
     except Exception as error:
@@ -362,22 +381,25 @@ def outcome(made: Stream, external: float = 0.0) -> tuple[str, str]:
 
 
 def main() -> None:
-    """``python -m tests.streams FIRST LAST`` plays many, ``python -m tests.streams SEED`` makes one that fails small; ``external=0.5`` goes with both."""
-    external = next((float(a.partition("=")[2]) for a in sys.argv if a.startswith("external=")), 0.0)
+    """``python -m tests.streams FIRST LAST`` plays many, ``python -m tests.streams SEED`` makes one that fails small; ``external=0.5`` and ``virtual=0.5`` go with both."""
+    external, virtual = (
+        next((float(a.partition("=")[2]) for a in sys.argv if a.startswith(f"{which}=")), 0.0)
+        for which in ("external", "virtual")
+    )
     first, *more = (int(a) for a in sys.argv[1:] if "=" not in a)
     if more:
         found = Counter()
         for seed in range(first, more[0]):
-            what, details = outcome(stream(seed, definitions=seed % 2 == 1), external)
+            what, details = outcome(stream(seed, definitions=seed % 2 == 1), external, virtual)
             found[what] += 1
             if what != "right":
                 print(seed, details[:400].replace("\n", " | "), flush=True)
         print(found)
         return
     made = stream(first, definitions=first % 2 == 1)
-    what = outcome(made, external)[0]
+    what = outcome(made, external, virtual)[0]
     assert what != "right", "it is right"
-    small = shrink(made, lambda one: outcome(one, external)[0] == what, smaller_streams)
-    print(outcome(small, external)[1], small.program.text, sep="\n\n")
+    small = shrink(made, lambda one: outcome(one, external, virtual)[0] == what, smaller_streams)
+    print(outcome(small, external, virtual)[1], small.program.text, sep="\n\n")
     for step in small.steps:
         print(step)

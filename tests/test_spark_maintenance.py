@@ -171,6 +171,15 @@ def test_the_closure_of_the_paper_that_is_not_stored(shop: Warehouse) -> None:
     assert list(shop.query('reach("h", X)', engine="spark")) == [("c",), ("d",), ("g",)]
 
 
+def test_a_virtual_closure_of_which_a_part_is_told(shop: Warehouse) -> None:
+    shop.define(CLOSURE + '.virtual reach\n.decl from_a(y: symbol)\nfrom_a(y) :- reach("a", y).')
+    shop.load("edge", pairs("fe ed ea ab dc bc cg"), engine="embedded")
+    commit = shop.commit({"edge": [("g", "h"), ("h", "d")]}, {"edge": [("b", "c")]}, engine="spark")
+    assert commit.changes.keys() == {"edge", "from_a"}
+    assert split(commit.changes["from_a"]) == {"insert": set(), "delete": {("c",), ("g",)}}
+    assert [v.right for v in shop.verify(engine="embedded")] == [True]
+
+
 def run_stream(generated: Generated, commits: int, path: Path, spark: Any, external: float = 0.0) -> None:
     """A program and a stream of small transactions, each on an engine chosen at random."""
     program, choose = parse(generated.text), random.Random(generated.seed)

@@ -62,7 +62,7 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
     workload = list(_workload(state, definitions, commits))
     if not workload:
         raise StoreError(problem("NO_ADVICE", why="there was no transaction since its views were defined"))
-    views = sorted(state.program.derived)
+    views = sorted(state.program.derived - state.program.virtual)
     with tempfile.TemporaryDirectory(prefix="viewkeeper-") as directory:
         seconds: dict[bool, dict[str, float]] = {}
         for external in (False, True):

@@ -297,7 +297,8 @@ class Change(State):
         self.views.clear()
 
         def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
-            names = {r.name: r.name if r.name in self.kept else owner_of(r.name) for r in step.relations}
+            parts = self.maintainer.plan.parts
+            names = {r.name: r.name if r.name in self.kept else parts.get(r.name) or owner_of(r.name) for r in step.relations}
             if isinstance(step, Recomputed) and self.strict:
                 views = dict.fromkeys(owner for owner in names.values() if owner in self.kept and self.kept[owner].rows)
                 if views:

@@ -69,6 +69,10 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
         rules = tuple(print_rule(rule) for rule in program.rules if rule.head.relation == view)
         why = "it, or something it reads, is kept only as a snapshot"
         return Explained(view, (Part(view, "recomputation", why, rules, (), (), ()),))
+    if view in program.virtual:
+        rules = tuple(print_rule(rule) for rule in program.rules if rule.head.relation == view)
+        why = "virtual: nothing of it is stored or told; what others need of it is kept with them"
+        return Explained(view, (Part(view, "none", why, rules, (), (), ()),))
     plan = plan_of(program, cold_relations(program, dict(kept)))
     own = _own(view, plan, program)
     steps = [step for step in plan.steps if {r.name for r in step.relations} & own]

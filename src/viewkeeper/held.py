@@ -1,7 +1,8 @@
 """A question whose answer somebody holds: what it was, and what each later commit changes in it.
 
 Nothing is kept of the answer here. A question that is one relation with columns that are bound or different is answered from what a commit
-changed in it; of any other the answers before and after a commit are derived, if it changed something that they depend on.
+changed in it; of any other, or if nothing is told of the relation, the answers before and after a commit are derived, if it changed something
+that they depend on.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _change(text: str, number: int, state: State, definitions: Definitions) -> C
     program, relation = parse_query(text, definitions.program_at(state.catalog, number))
     rule = Typer(program.by_name, Hierarchy.of(program.types)).rule(program.rules[-1])[0]
     atom = _plain(rule)
-    if atom is None:
+    if atom is None or atom.relation in program.virtual:
         if not reach(dependencies(program), {relation.name}) & entries:
             return None
         after = set(History(state, definitions, number).answer(text)[1])

@@ -25,7 +25,7 @@ from viewkeeper.engines.session import cores_of, session_is_there
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
-from viewkeeper.program.ast import Program, Relation
+from viewkeeper.program.ast import UNSTORED, Program, Relation
 from viewkeeper.program.merge import with_storage, without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
@@ -149,7 +149,8 @@ class Warehouse:
                 self._known(view, program)
                 if view not in program.derived:
                     raise StoreError(problem("NOT_A_VIEW", relation=view))
-                if (view in {d.relation for d in program.directives if d.kind == "external"}) is not external:
+                how = {directive.kind for directive in program.directives if directive.relation == view} & {*UNSTORED}
+                if how != ({"external"} if external else set()):
                     program = with_storage(program, view, external)
                     change.catalog.add_definition(change.commit, Definition("external" if external else "store", view, ""))
             choice = self._choose_for(change, None, sum(kept.rows for kept in change.kept.values()))
@@ -595,7 +596,8 @@ def _late() -> Iterator[None]:
 def _shown(relation: Relation, state: State) -> Shown:
     kept = state.kept[relation.name]
     rules = tuple(rule for rule in state.program.rules if rule.head.relation == relation.name)
-    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, _place(kept), rules)
+    place = "nothing: virtual" if relation.name in state.program.virtual else _place(kept)
+    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, place, rules)
 
 
 def _place(kept: Kept) -> str:

@@ -87,4 +87,5 @@ def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
     external = program.external - without
     core = normalise(replace(program, relations=relations, inner=inner, rules=rules, directives=()))
     declared = program.by_name.keys() | {relation.name for relation in program.inner}
-    return maintain(core, declared, external | program.inner_of(external))
+    virtual = program.virtual - without
+    return maintain(core, declared, external | program.inner_of(external), virtual | program.inner_of(virtual))

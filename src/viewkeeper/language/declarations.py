@@ -18,7 +18,7 @@ from viewkeeper.program.types import BASE_TYPES, SYMBOL, Type, decimal_type
 
 FUNCTION_NAMES = frozenset({*FUNCTIONS, *TESTS, *CONSTANT_CALLS, "as", "autoinc"})
 
-_DIRECTIVE_QUALIFIERS = ("input", "output", "printsize", "external")
+_DIRECTIVE_QUALIFIERS = ("input", "output", "printsize", "external", "virtual")
 _REFUSED_QUALIFIERS = ("eqrel", "overridable", "btree_delete")
 
 # What other languages call the types.
@@ -245,7 +245,7 @@ class Declarations:
     # ---- directives
 
     def direct(self, node: Node) -> None:
-        """``.input name(…)``, ``.output``, ``.printsize`` and ``.external``."""
+        """``.input name(…)``, ``.output``, ``.printsize``, ``.external`` and ``.virtual``."""
         keyword, names, *parameters = node.children
         kind = str(keyword)[1:]
         pairs = self._parameters(kind, [tree(parameter) for parameter in parameters if parameter is not None])

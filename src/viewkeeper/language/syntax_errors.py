@@ -12,7 +12,20 @@ from viewkeeper.language.tokens import UNREADABLE, column_of, quoted, span_of, u
 
 REFUSED = frozenset({"UNSUPPORTED", "UNKNOWN_DIRECTIVE"})
 DIRECTIVES = REFUSED | {"_DECL", "TYPE", "IO", "_PRAGMA", "_PLAN"}
-QUALIFIERS = ("input", "output", "printsize", "external", "inline", "no_inline", "magic", "no_magic", "btree", "brie", "bag")
+QUALIFIERS = (
+    "input",
+    "output",
+    "printsize",
+    "external",
+    "virtual",
+    "inline",
+    "no_inline",
+    "magic",
+    "no_magic",
+    "btree",
+    "brie",
+    "bag",
+)
 _KEY = "key(…)"
 _KEYS_ELSEWHERE = {"key": _KEY, "primary": _KEY, "primary_key": _KEY, "unique": _KEY}
 _NAMES = ("IDENT", "QUALIFIER", "KEY")

@@ -230,9 +230,13 @@ class TypeDeclaration:
     span: Span | None = _span()
 
 
+UNSTORED = ("external", "virtual")
+"""Directives of views of which nothing is stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``.input``, ``.output``, ``.printsize`` or ``.external`` of one relation."""
+    """``.input``, ``.output``, ``.printsize``, ``.external`` or ``.virtual`` of one relation."""
 
     kind: str
     relation: str
@@ -272,8 +276,18 @@ class Program:
 
     @cached_property
     def external(self) -> frozenset[str]:
-        """Views of which nothing is stored: those declared so, and those that depend on each other with one of them."""
-        named = {directive.relation for directive in self.directives if directive.kind == "external"} & self.derived
+        """Views of which nothing is stored, those declared so or virtual, and those that depend on each other with one of them."""
+        return self._together_with(self._declared("external") | self._declared("virtual"))
+
+    @cached_property
+    def virtual(self) -> frozenset[str]:
+        """Views of which nothing is told either, declared so; one that depends on each other with one that is told is told."""
+        return self._together_with(self._declared("virtual")) - self._together_with(self._declared("external"))
+
+    def _declared(self, kind: str) -> frozenset[str]:
+        return frozenset(directive.relation for directive in self.directives if directive.kind == kind) & self.derived
+
+    def _together_with(self, named: AbstractSet[str]) -> frozenset[str]:
         if not named:
             return frozenset()
         from viewkeeper.program.strata import components, dependencies

@@ -8,6 +8,7 @@ from dataclasses import replace
 from viewkeeper.errors import Problem, Span, closest, counted, problem, shortened
 from viewkeeper.program.alternatives import MOST_ALTERNATIVES, body_alternatives, count_alternatives, rule_alternatives
 from viewkeeper.program.ast import (
+    UNSTORED,
     Aggregate,
     Atom,
     Constant,
@@ -132,8 +133,8 @@ def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]
     for directive in program.directives:
         if directive.relation not in known and directive.relation not in doubtful:
             yield _unknown(directive.relation, directive.span, known)
-        if directive.kind == "external" and directive.relation in known and directive.relation not in derived | doubtful:
-            yield problem("EXTERNAL_BASE", directive.span, relation=directive.relation)
+        if directive.kind in UNSTORED and directive.relation in known and directive.relation not in derived | doubtful:
+            yield problem("EXTERNAL_BASE", directive.span, relation=directive.relation, kind=directive.kind)
         for name, value in directive.parameters:
             found = parameter_problem(directive.kind, name, value, directive.span, directive.span)
             if found is not None:
@@ -142,8 +143,8 @@ def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]
 
 def parameter_problem(kind: str, name: str, value: str, name_span: Span | None, value_span: Span | None) -> Problem | None:
     """What is wrong with a parameter of a directive."""
-    if kind == "external":
-        return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near="", known="none: .external takes no parameters")
+    if kind in UNSTORED:
+        return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near="", known=f"none: .{kind} takes no parameters")
     match name:
         case "IO" if value not in (("file", "stdout") if kind == "output" else ("file",)):
             hint = "Only files (IO=file) are read and written, and standard output (IO=stdout) is written."

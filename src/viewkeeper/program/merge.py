@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from viewkeeper.errors import Problem, problem
-from viewkeeper.program.ast import Directive, Program, Relation, TypeDeclaration, owner_of
+from viewkeeper.program.ast import UNSTORED, Directive, Program, Relation, TypeDeclaration, owner_of
 from viewkeeper.program.printing import print_relation, print_type
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def without_spans(node: T) -> T:
 
 def with_storage(program: Program, view: str, external: bool) -> Program:
     """With a view stored, or external."""
-    others = tuple(d for d in program.directives if (d.kind, d.relation) != ("external", view))
+    others = tuple(d for d in program.directives if d.kind not in UNSTORED or d.relation != view)
     return replace(program, directives=(*others, Directive("external", view)) if external else others)
 
 

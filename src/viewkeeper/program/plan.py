@@ -18,7 +18,7 @@ of lower ranks has found a proof that does not go in a circle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from viewkeeper.program.ast import Aggregate, Column, Program, Relation, Rule
@@ -181,12 +181,13 @@ class Demands:
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps in an order in which each reads only earlier ones and itself."""
+    """The steps in an order in which each reads only earlier ones and itself; ``parts``: relations that are parts of virtual views, and of which."""
 
     core: Program
     steps: tuple[Step, ...]
     reads: Mapping[str, frozenset[str]]
     demands: Demands | None = None
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bases(self) -> tuple[str, ...]:

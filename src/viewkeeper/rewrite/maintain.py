@@ -51,7 +51,7 @@ from viewkeeper.program.plan import (
     Windowed,
     beside,
 )
-from viewkeeper.program.strata import dependencies, stratify
+from viewkeeper.program.strata import dependencies, reach, stratify
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.program.windows import Windowing, windowing_of
@@ -59,6 +59,7 @@ from viewkeeper.rewrite.isolate_aggregates import single_source
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 from viewkeeper.rewrite.rederivation_rules import rederivation_rules
 from viewkeeper.rewrite.share_auxiliaries import share_auxiliaries
+from viewkeeper.rewrite.specialise import specialise
 
 _ONE = Constant(1, NUMBER)
 
@@ -66,13 +67,24 @@ Together = Mapping[str, tuple[str, ...]]
 """For each relation those that change together with it: the relations of its stratum."""
 
 
-def maintain(core: Program, declared: AbstractSet[str] | None = None, external: AbstractSet[str] = frozenset()) -> Plan:
+def maintain(
+    core: Program,
+    declared: AbstractSet[str] | None = None,
+    external: AbstractSet[str] = frozenset(),
+    virtual: AbstractSet[str] = frozenset(),
+) -> Plan:
     """The plan of a core program whose rules are those of its views.
 
-    ``declared``: relations that somebody knows, all if it is None; ``external``: views of which nothing shall be stored.
+    ``declared``: relations that somebody knows, all if it is None; ``external``: views of which nothing shall be stored; ``virtual``: those of
+    which nothing shall be told either, so that only what others need of them is followed.
     """
     declared = core.by_name.keys() if declared is None else declared
-    core = share_auxiliaries(run_passes(core, MAINTAINABLE), declared)
+    core = run_passes(core, MAINTAINABLE)
+    parts: dict[str, str] = {}
+    if virtual:
+        core, parts = specialise(core, frozenset(virtual))
+        core, external = _reached(core, declared), external | parts.keys()
+    core = share_auxiliaries(core, declared)
     unstored = _unstored(core, external, declared)
     typer = Typer(dict(core.by_name), Hierarchy.of(core.types))
     steps: list[Step] = []
@@ -92,7 +104,18 @@ def maintain(core: Program, declared: AbstractSet[str] | None = None, external: 
     reads = {name: frozenset(found) for name, found in dependencies(core).items()}
     if not unstored:
         return Plan(core, tuple(steps), reads)
-    return Plan(core, tuple(steps), reads, rederivation_rules(core, unstored))
+    return Plan(core, tuple(steps), reads, rederivation_rules(core, unstored), parts)
+
+
+def _reached(core: Program, declared: AbstractSet[str]) -> Program:
+    """Without relations that only the rewriting knows and that nobody reads."""
+    names = declared & core.by_name.keys()
+    used = names | reach(dependencies(core), set(names))
+    return replace(
+        core,
+        relations=tuple(relation for relation in core.relations if relation.name in used),
+        rules=tuple(rule for rule in core.rules if rule.head.relation in used),
+    )
 
 
 def _unstored(core: Program, external: AbstractSet[str], declared: AbstractSet[str]) -> frozenset[str]:

@@ -36,7 +36,7 @@ def share_auxiliaries(program: Program, declared: AbstractSet[str]) -> Program:
         program = replace(
             program,
             relations=tuple(relation for relation in program.relations if relation.name not in same),
-            rules=tuple(replace(rule, body=_renamed(rule.body, same)) for rule in rules),
+            rules=tuple(replace(rule, body=renamed(rule.body, same)) for rule in rules),
         )
 
 
@@ -59,18 +59,18 @@ def _same(program: Program, declared: AbstractSet[str]) -> dict[str, str]:
 def _canonical(rule: Rule, own: str) -> Rule:
     """The rule with its variables numbered, and without the name of its relation."""
     names = {name: Variable(f"${i}") for i, name in enumerate(all_variables((rule.head, *rule.body)))}
-    [head, *body] = _renamed(substitute((rule.head, *rule.body), names), {own: ""})
+    [head, *body] = renamed(substitute((rule.head, *rule.body), names), {own: ""})
     assert isinstance(head, Atom)
     return Rule(head, tuple(body))
 
 
-def _renamed(body: tuple[Literal, ...], names: dict[str, str]) -> tuple[Literal, ...]:
+def renamed(body: tuple[Literal, ...], names: dict[str, str]) -> tuple[Literal, ...]:
     """The literals with other names of relations, in aggregates, too."""
 
     def term(x: Term) -> Term:
         match x:
             case Aggregate():
-                return replace(x, body=_renamed(x.body, names))
+                return replace(x, body=renamed(x.body, names))
             case Call():
                 return replace(x, arguments=tuple(map(term, x.arguments)))
         return x
