@@ -40,6 +40,7 @@ PARTS = {
         "why",
     ],
     "command line": ["cli"],
+    "integrity": ["integrity.py"],
     "questions": ["language/__init__.py"],  # tested in test_why.py
     "merging": ["program/merge.py"],  # tested below
     "nothing yet": [],
@@ -62,12 +63,15 @@ ELSEWHERE: dict[str, str] = {
     "DIVISION_BY_ZERO": "engines",
     "DROP_DEPENDENTS": "warehouse",
     "ENGINE_FAILED": "engines",
+    "INTEGRITY_VIOLATED": "integrity",
     "INTERNAL": "command line",
     "INTERRUPTED": "command line",
     "INTERRUPTED_LATE": "command line",
     "JAVA_MISSING": "engines",
+    "KEY_REUSED": "warehouse",
     "KEY_VIOLATION": "warehouse",
     "LOCKED": "warehouse",
+    "LOG_TRIMMED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
     "NOT_A_ROW": "questions",

@@ -18,7 +18,6 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.history import changes_of
 from viewkeeper.store.catalog import FILE, NOWHERE
-from viewkeeper.transaction import asked
 
 if TYPE_CHECKING:
     from viewkeeper.changed import Changed
@@ -69,6 +68,8 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
             path = Path(directory) / str(external)
             _copy(state, path)
             with Warehouse(path, engine="embedded", durable=False) as copy:
+                for view in copy.levels():
+                    copy.set_level(view, None)  # on the way back there may be what came to be refused
                 copy.store(views, external=external)
                 seconds[external] = _played(copy, workload)
                 if not external:
@@ -83,11 +84,12 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
 
 def _workload(state: State, definitions: Definitions, commits: int) -> Iterator[dict[str, Changed]]:
     """What the last transactions changed in base relations, the last one first, as far back as the definitions are the same."""
-    defined = max((definition.commit for definition in state.catalog.definitions()), default=0)
+    defined = max((definition.commit for definition in state.catalog.definitions() if definition.kind != "level"), default=0)
     last = state.catalog.last_commit()
-    for number in range(last, max(defined, last - commits), -1):
+    for number in range(last, max(defined, last - commits, state.catalog.oldest()), -1):
         changes = changes_of(state, definitions, number)
-        yield {name: changed for name, changed in changes.items() if name not in state.program.derived}
+        if changes:
+            yield {name: changed for name, changed in changes.items() if name not in state.program.derived}
 
 
 def _copy(state: State, path: Path) -> None:
@@ -113,7 +115,7 @@ def _commit(copy: Warehouse, changes: Mapping[str, Changed], back: bool) -> dict
     rows = {name: list(changed.values()) for name, changed in changes.items()}
     came = {name: [row for kind, row in found if (kind == "insert") is not back] for name, found in rows.items()}
     went = {name: [row for kind, row in found if (kind == "insert") is back] for name, found in rows.items()}
-    commit = copy._commit(asked(came, went, None), "embedded", strict=False)
+    commit = copy.commit(came, went, engine="embedded")
     return {name: view.seconds for name, view in commit.views.items()}
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,15 +23,15 @@ from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
 from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
 from viewkeeper.engines.session import cores_of, session_is_there
-from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
+from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, ViewkeeperError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
-from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
-from viewkeeper.program.ast import UNSTORED, Program, Relation
-from viewkeeper.program.merge import with_storage, without
+from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
+from viewkeeper.program.ast import LEVELS, UNSTORED, Program, Relation
+from viewkeeper.program.merge import with_integrity, with_storage, without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
-from viewkeeper.store.lock import writer_lock
+from viewkeeper.store.lock import holder_of, writer_lock
 from viewkeeper.store.rejects import Reading, Rejects, bad_rows, unused_file
 from viewkeeper.transaction import Asked, Transaction, asked
 
@@ -80,6 +81,8 @@ class Warehouse:
         self._spark = spark
         self._changes = RLock()
         self._closed = self._changed = False
+        self._holding: dict[int, int] = {}  # how often each process holds it
+        self._lock = ExitStack()
         self._writer: Writer | None = None
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
@@ -91,6 +94,33 @@ class Warehouse:
     def create(cls, path: str | Path, exist_ok: bool = False) -> None:
         """An empty warehouse in a new or empty directory; with ``exist_ok`` there may be one already."""
         Catalog.create(Path(path), exist_ok)
+
+    @contextmanager
+    def hold(self, note: Mapping[str, str] = {}) -> Iterator[None]:
+        """Nobody else changes the warehouse meanwhile, also not between changes; those who try are told the ``note``.
+
+        All threads that share this object can change it. What holds it first says the note, what leaves last lets it go.
+        """
+        self._refuse_closed()
+        process = os.getpid()
+        with self._changes:
+            if not self._holding.get(process):
+                self._lock = ExitStack()  # not the one of a parent process
+                self._lock.enter_context(writer_lock(self.path, note))
+            self._holding[process] = self._holding.get(process, 0) + 1
+        try:
+            yield
+        finally:
+            if process == os.getpid():
+                with self._changes:
+                    self._holding[process] -= 1
+                    if not self._holding[process]:
+                        self._lock.close()
+
+    @staticmethod
+    def holder(path: str | Path) -> dict[str, Any] | None:
+        """Who holds a warehouse for changes now: "pid", "command", "since" and its note. Empty if it has not said so yet; None if nobody does."""
+        return holder_of(Path(path))
 
     def close(self) -> None:
         self._closed = True
@@ -146,9 +176,7 @@ class Warehouse:
         with self._changing(fresh=True) as change:
             program = change.program
             for view in [views] if isinstance(views, str) else views:
-                self._known(view, program)
-                if view not in program.derived:
-                    raise StoreError(problem("NOT_A_VIEW", relation=view))
+                self._known_view(view, program)
                 how = {directive.kind for directive in program.directives if directive.relation == view} & {*UNSTORED}
                 if how != ({"external"} if external else set()):
                     program = with_storage(program, view, external)
@@ -158,6 +186,23 @@ class Warehouse:
                 return Commit(None, choice.engine, "nothing new")
             change.adopt(program, choice)
             return change.finish("define", choice)
+
+    def set_level(self, view: str, level: str | None) -> Leveled:
+        """Makes a view an integrity view: "reject" refuses transactions that add rows to it, "warn" and "note" tell the rows. None ends it.
+
+        Tells what is violated now. That stays as it is, and blocks nothing.
+        """
+        if level is not None and level not in LEVELS:
+            raise StoreError(problem("BAD_PARAMETER", value=level, parameter="level", wanted="reject, warn, note or None"))
+        with self._changing(fresh=True) as change:
+            self._known_view(view, change.program)
+            program = with_integrity(change.program, view, level)
+            violated = self._rows_of(view, change)
+            if program.integrity.get(view) == change.program.integrity.get(view):
+                return Leveled(Commit(None, "embedded", "nothing new"), violated)
+            change.catalog.add_definition(change.commit, Definition("level", view, level or ""))
+            change.level(program)
+            return Leveled(change.finish("define", Choice("embedded", "nothing to compute")), violated)
 
     def drop(self, name: str) -> Commit:
         """Removes a relation with its rows and rules, or a type, unless something depends on it."""
@@ -212,9 +257,9 @@ class Warehouse:
                 commit, inserted=inserted, rejected=found.rows, rejects=tuple(found.first), rejects_file=found.keep()
             )
 
-    def transaction(self, engine: str | None = None, strict: bool = False) -> Transaction:
+    def transaction(self, engine: str | None = None, strict: bool = False, *, key: str | None = None) -> Transaction:
         """Collects operations; leaving its ``with`` block commits them as one."""
-        return Transaction(lambda operations: self._commit(operations, engine, strict))
+        return Transaction(lambda operations: self.commit_operations(operations, engine=engine, strict=strict, key=key))
 
     def commit(
         self,
@@ -224,12 +269,14 @@ class Warehouse:
         *,
         engine: str | None = None,
         strict: bool = False,
+        key: str | None = None,
     ) -> Commit:
         """Rows to insert, delete and upsert, by relation, as one transaction; returns exactly what changed.
 
-        Deletes come first, then inserts, then upserts. ``strict`` refuses to compute a view anew.
+        Deletes come first, then inserts, then upserts. ``strict`` refuses to compute a view anew. ``key`` names the transaction: a
+        second one with the same key changes nothing.
         """
-        return self._commit(asked(inserts, deletes, upserts), engine, strict)
+        return self.commit_operations(asked(inserts, deletes, upserts), engine=engine, strict=strict, key=key)
 
     def preview(
         self,
@@ -241,32 +288,73 @@ class Warehouse:
         strict: bool = False,
     ) -> Commit:
         """What ``commit`` would change; nothing is changed."""
-        return self._commit(asked(inserts, deletes, upserts), engine, strict, dry_run=True)
+        return self.commit_operations(asked(inserts, deletes, upserts), engine=engine, strict=strict, dry_run=True)
 
     def commit_file(
-        self, path: str | Path, *, engine: str | None = None, strict: bool = False, dry_run: bool = False
+        self,
+        path: str | Path,
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        key: str | None = None,
     ) -> Commit:
         """A file of operations, one JSON object a line, as one transaction: {"relation": "r", "op": "insert", "row": [1, "a"]}."""
         from viewkeeper.operations import read_operations
 
-        return self._commit(read_operations(Path(path)), engine, strict, dry_run)
+        return self.commit_operations(read_operations(Path(path)), engine=engine, strict=strict, dry_run=dry_run, key=key)
 
-    def _commit(self, operations: list[Asked], engine: str | None, strict: bool, dry_run: bool = False) -> Commit:
+    def commit_operations(
+        self,
+        operations: Sequence[Asked],
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        key: str | None = None,
+    ) -> Commit:
+        """Operations, each on rows of one relation, as one transaction; ``dry_run`` tells what would change.
+
+        ``key`` names the transaction for a week: a second one with the same key changes nothing, and tells the first one's number.
+        """
+        if key is not None:
+            return self._commit_once(operations, key, engine, strict, dry_run)
+        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
+            return self._carry_out(change, self._wanted(operations, change), engine, dry_run)
+
+    def _commit_once(self, operations: Sequence[Asked], key: str, engine: str | None, strict: bool, dry_run: bool) -> Commit:
+        from viewkeeper.sources import taken
+        from viewkeeper.store.keys import Keys, check_key, digest
+
+        check_key(key)
+        operations = [replace(one, rows=taken(one.rows, one.relation)) for one in operations]
+        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
+            keys, asked = Keys(change.catalog), digest((one.kind, one.relation, one.rows) for one in operations)
+            used = keys.find(key)
+            if used is None:
+                commit = self._carry_out(change, self._wanted(operations, change), engine, dry_run)
+                keys.note(key, commit.number, asked)
+                return commit
+            if used.digest != asked:
+                raise StoreError(problem("KEY_REUSED", key=key))
+            return Commit(None if dry_run else used.commit, "embedded", "made already under this key", repeated=True)
+
+    def _wanted(self, operations: Sequence[Asked], change: Change) -> list[Operation]:
+        """The operations with their rows as stored values; all that do not fit are told at once."""
         from viewkeeper.change import Operation
         from viewkeeper.sources import read_rows
 
-        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
-            found = Rejects()
-            wanted = []
-            total = 0
-            for one in operations:
-                relation = self._base(one.relation, change.program)
-                reading = Reading(one.relation, found, first_line=one.line or 1)
-                wanted.append(Operation(one.kind, relation, read_rows(one.rows, relation, reading)))
-                total += reading.rows
-            if found.rows:
-                raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            return self._carry_out(change, wanted, engine, dry_run)
+        found = Rejects()
+        wanted = []
+        total = 0
+        for one in operations:
+            relation = self._base(one.relation, change.program)
+            reading = Reading(one.relation, found, first_line=one.line or 1)
+            wanted.append(Operation(one.kind, relation, read_rows(one.rows, relation, reading)))
+            total += reading.rows
+        if found.rows:
+            raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
+        return wanted
 
     def _carry_out(self, change: Change, wanted: Sequence[Operation], engine: str | None, dry_run: bool) -> Commit:
         """Operations as one transaction."""
@@ -278,7 +366,7 @@ class Warehouse:
         if change.signs:
             change.propagate(choice)
             commit = change.finish("transaction", choice)
-        return replace(commit, number=None, changes=change.read_changes()) if dry_run else commit
+        return change.previewed(commit) if dry_run else commit
 
     # ---- SQL
 
@@ -342,12 +430,57 @@ class Warehouse:
         with self._reading() as state:
             return Held(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
 
+    def levels(self) -> dict[str, str]:
+        """The integrity views and their levels."""
+        with self._reading() as state:
+            return {view: integrity.level for view, integrity in state.program.integrity.items()}
+
+    def violated(self, view: str) -> Answer:
+        """The rows of a view: of an integrity view, what is violated now."""
+        with self._reading() as state:
+            self._known_view(view, state.program)
+            return self._rows_of(view, state)
+
+    def _rows_of(self, view: str, state: State) -> Answer:
+        from viewkeeper.answer import Answer
+        from viewkeeper.program.arrow import to_real
+
+        relation = state.program.relation(view)
+        return Answer(to_real(state.rows(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+
     def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
         """The commits after ``since``, in order, or those that changed a relation, with what they changed."""
         with self._reading() as state:
             if view is not None:
                 self._known(view, state.program)
             return logged(state.catalog, since, view)
+
+    def oldest(self) -> int:
+        """The commit after which the log begins, 0 unless it was trimmed: the first that can be asked for, and followed."""
+        with self._reading() as state:
+            return state.catalog.oldest()
+
+    def trim_log(self, keep: int | timedelta) -> int:
+        """Forgets what commits did, except the last ``keep`` ones or those that are younger; returns the first that is not forgotten.
+
+        The warehouse stays as it is. What it was before cannot be asked for any more.
+        """
+        from viewkeeper.store.log import Log
+
+        number = keep.total_seconds() if isinstance(keep, timedelta) else keep
+        if isinstance(number, bool) or not isinstance(keep, (int, timedelta)) or number < 0:
+            raise StoreError(
+                problem("BAD_PARAMETER", value=keep, parameter="keep", wanted="a number of commits or a timedelta")
+            )
+        with self._held():
+            with self._changing(held=True) as change:
+                catalog, forgotten = change.catalog, change.catalog.oldest()
+                until = catalog.last_commit() - keep if isinstance(keep, int) else catalog.last_before(_moment(keep))
+                if until > forgotten:
+                    change.forget(until)
+            if until > forgotten:
+                Log(self._open_writer().catalog).remove_leftovers()
+        return max(until, forgotten) + 1
 
     def changes(self, commit: int) -> dict[str, Changed]:
         """What a commit changed, from the log."""
@@ -361,9 +494,7 @@ class Warehouse:
         from viewkeeper.explain import cost_of, explain
 
         with self._reading() as state:
-            self._known(view, state.program)
-            if view not in state.program.derived:
-                raise StoreError(problem("NOT_A_VIEW", relation=view))
+            self._known_view(view, state.program)
             cost = cost_of(view, state.kept[view], state.catalog)
             return replace(explain(state.program, state.kept, view), cost=cost)
 
@@ -413,9 +544,7 @@ class Warehouse:
         with self._reading() as state:
             program = state.program
             if view is not None:
-                self._known(view, program)
-                if view not in program.derived:
-                    raise StoreError(problem("NOT_A_VIEW", relation=view))
+                self._known_view(view, program)
                 self._stored(view, state)
             views = program.derived - program.external if view is None else {view}
             work = Work.of(program, reach(dependencies(program), set(views)) & program.derived)
@@ -458,7 +587,7 @@ class Warehouse:
         with nullcontext() if held else self._held():
             if fresh:
                 self._close_writer()
-            writer = self._open_writer()
+            writer, schema = self._open_writer(), None
             try:
                 with writer.catalog.transaction():
                     program, kept = writer.contents(self._definitions)
@@ -466,12 +595,17 @@ class Warehouse:
                     change = Change(
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )
-                    yield change
+                    try:
+                        yield change
+                    except (ViewkeeperError, _DryRun):
+                        schema = writer.schema()
+                        raise
                     change.write_relations()
                 self._changed = True
                 writer.done(change)
             except BaseException:
-                self._close_writer()
+                if fresh or not writer.taken_back(schema):
+                    self._close_writer()
                 raise
             if fresh:
                 with _late():
@@ -487,7 +621,7 @@ class Warehouse:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Nobody else changes the warehouse meanwhile."""
-        with self._changes, writer_lock(self.path):
+        with self._changes, nullcontext() if self._holding.get(os.getpid()) else writer_lock(self.path):
             yield
 
     def _open_writer(self) -> Writer:
@@ -519,6 +653,11 @@ class Warehouse:
             raise StoreError(problem("NOTHING_DEFINED", path=self.path))
         if name not in program.by_name:
             raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
+
+    def _known_view(self, name: str, program: Program) -> None:
+        self._known(name, program)
+        if name not in program.derived:
+            raise StoreError(problem("NOT_A_VIEW", relation=name))
 
     def _stored(self, name: str, state: State) -> None:
         if state.kept[name].place == NOWHERE:
@@ -577,6 +716,13 @@ def _refuse_lost_rows(program: Program, change: Change) -> None:
             refuse(f'relation "{name}" holds rows and cannot be declared otherwise')
 
 
+def _moment(ago: timedelta) -> str:
+    """The time of then, as commits tell it."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    then = now - ago if ago < now - datetime.min else datetime.min
+    return f"{then.isoformat(timespec='seconds')}Z"
+
+
 class _DryRun(Exception):
     """Ends a change whose result is known, so that nothing of it stays."""
 
@@ -596,8 +742,10 @@ def _late() -> Iterator[None]:
 def _shown(relation: Relation, state: State) -> Shown:
     kept = state.kept[relation.name]
     rules = tuple(rule for rule in state.program.rules if rule.head.relation == relation.name)
+    integrity = state.program.integrity.get(relation.name)
+    level = None if integrity is None else integrity.level
     place = "nothing: virtual" if relation.name in state.program.virtual else _place(kept)
-    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, place, rules)
+    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, place, rules, level)
 
 
 def _place(kept: Kept) -> str:

@@ -22,6 +22,7 @@ from viewkeeper.cli.output import (
     print_changes,
     print_commit,
     print_explained,
+    print_level,
     print_log,
     print_relations,
     print_rows,
@@ -267,18 +268,28 @@ def log(
     since: Annotated[int, typer.Option(metavar="COMMIT", min=0, help="Only what came after this commit.")] = 0,
     view: Annotated[str | None, typer.Option(metavar="VIEW", help="Only what changed this relation or view.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
+    trim: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=0, help="Forget all but the last commits.", show_default=False)
+    ] = None,
 ) -> None:
     """List commits and what they changed.
 
     For each one its time and kind, how many rows came to each relation and went from it, and how each view was brought
     up to date: strategy, engine and time.
 
+    --trim forgets what older commits did. Rows and views stay as they are, but what they were before can no longer be
+    asked for.
+
     \b
     Examples:
       viewkeeper log shop --since 5
       viewkeeper log shop --view based_on --json
+      viewkeeper log shop --trim 1000
     """
     with viewkeeper.open(warehouse) as opened:
+        if trim is not None:
+            typer.echo(f"the log begins with commit {opened.trim_log(trim)}")
+            return
         commits = opened.log(since, view)
         if json:
             for one in commits:
@@ -336,6 +347,37 @@ def advise(
                 if views:
                     opened.store(views, external=external)
                     typer.echo(f"{'external' if external else 'stored'} from now on: {', '.join(views)}")
+
+
+@app.command()
+def level(
+    warehouse: WarehousePath,
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    level: Annotated[
+        str | None, typer.Argument(metavar="LEVEL", help="reject, warn, note or none.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what is violated, one JSON object a line.")] = False,
+) -> None:
+    """Say how the rows of a view are taken.
+
+    Each row of an integrity view is a violation. reject refuses transactions that add rows to it; warn and note commit
+    them and tell the rows. What is violated already stays, and blocks nothing; it is listed. none makes it a view like
+    any other. Without a level the one it has is told.
+
+    \b
+    Examples:
+      viewkeeper level shop broken reject
+      viewkeeper level shop broken
+    """
+    if level is not None and level not in ("reject", "warn", "note", "none"):
+        raise typer.BadParameter(f"{level} is none of reject, warn, note and none", param_hint="LEVEL")
+    with viewkeeper.open(warehouse) as opened:
+        if level is None:
+            violated, now = opened.violated(view), opened.levels().get(view)
+        else:
+            now = None if level == "none" else level
+            violated = opened.set_level(view, now).violated
+    print_level(view, now, violated, json)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -236,7 +237,7 @@ UNSTORED = ("external", "virtual")
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``.input``, ``.output``, ``.printsize``, ``.external`` or ``.virtual`` of one relation."""
+    """``.input``, ``.output``, ``.printsize``, ``.external``, ``.virtual`` or ``.integrity`` of one relation."""
 
     kind: str
     relation: str
@@ -245,6 +246,21 @@ class Directive:
 
     def get(self, name: str, default: str) -> str:
         return dict(self.parameters).get(name, default)
+
+
+REJECT = "reject"
+LEVELS = (REJECT, "warn", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """What happens when a row comes to an integrity view, and a message about such a row in which {column} is its value."""
+
+    level: str
+    message: str = ""
+
+
+NAMED_IN_MESSAGE = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -281,8 +297,9 @@ class Program:
 
     @cached_property
     def virtual(self) -> frozenset[str]:
-        """Views of which nothing is told either, declared so; one that depends on each other with one that is told is told."""
-        return self._together_with(self._declared("virtual")) - self._together_with(self._declared("external"))
+        """Views of which nothing is told either, declared so, unless they depend on each other with one that is told. Violations are told."""
+        told = self._declared("external") | self._declared("integrity")
+        return self._together_with(self._declared("virtual")) - self._together_with(told)
 
     def _declared(self, kind: str) -> frozenset[str]:
         return frozenset(directive.relation for directive in self.directives if directive.kind == kind) & self.derived
@@ -294,6 +311,12 @@ class Program:
 
         together = [component for component in components(dependencies(self)) if named & set(component)]
         return frozenset(name for component in together for name in component if name in self.by_name)
+
+    @cached_property
+    def integrity(self) -> dict[str, Integrity]:
+        """Views whose rows are violations, and how they are taken."""
+        declared = {d.relation: d for d in self.directives if d.kind == "integrity" and d.relation in self.derived}
+        return {view: Integrity(d.get("level", REJECT), d.get("message", "")) for view, d in sorted(declared.items())}
 
     def inner_of(self, views: AbstractSet[str]) -> frozenset[str]:
         """The inner relations of these views."""

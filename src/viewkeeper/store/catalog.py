@@ -5,6 +5,7 @@
     $commit       one row for each change of the warehouse
     $change       which relations it changed, and how: see ``store.log``
     $relation     how many rows each relation has, and where they are
+    $key          names of transactions that are made only once: see ``store.keys``
 
 Relations themselves are tables without a ``$`` in front. Everything a commit changes is one SQLite transaction.
 """
@@ -31,11 +32,17 @@ from viewkeeper.store.lock import reader_lock, writer_lock
 FORMAT = 3
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
+READ = "snapshots"
+"""The directory that readers hold, so that no file they may need is removed."""
 _LONG_LOG = 16 * 1024 * 1024
 _END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
-_SCHEMA = """
+KEYS = """
+CREATE TABLE "$key" (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, commit_id INTEGER, digest BLOB NOT NULL, time INTEGER NOT NULL) STRICT"""
+
+_SCHEMA = f"""
 CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE "$definition" (
     id INTEGER PRIMARY KEY, commit_id INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL) STRICT;
@@ -48,10 +55,11 @@ CREATE TABLE "$change" (
 CREATE TABLE "$relation" (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, rows INTEGER NOT NULL, place TEXT NOT NULL, changed INTEGER NOT NULL,
     snapshot INTEGER) STRICT, WITHOUT ROWID;
+{KEYS}
 """
 
 
-TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation"})
+TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation", "$key"})
 
 
 NOWHERE = "external"
@@ -81,7 +89,7 @@ class Kept:
 @dataclass(frozen=True)
 class Definition:
     """A text that was defined ("define", "replace", "sql"), or the name of a relation that was dropped ("drop"), is stored from
-    then on ("store") or is not any more ("external")."""
+    then on ("store") or is not any more ("external"), or is an integrity view of the level in the text ("level")."""
 
     kind: str
     name: str
@@ -177,7 +185,7 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one state, whatever is committed meanwhile."""
-        with translated(self.directory, reading=True), reader_lock(self.directory / "snapshots"):
+        with translated(self.directory, reading=True), reader_lock(self.directory / READ):
             self.connection.execute("BEGIN")
             try:
                 self.connection.execute('SELECT 1 FROM "$meta"').fetchall()
@@ -251,9 +259,28 @@ class Catalog:
         return rows  # type: ignore[no-any-return]
 
     def commits(self, since: int, until: int | None = None) -> list[tuple[Any, ...]]:
-        """id, time, kind, engine, seconds, detail: of commits after ``since``, in order."""
+        """id, time, kind, engine, seconds, detail: of commits after ``since`` that are in the log, in order."""
         sql = 'SELECT id, time, kind, engine, seconds, detail FROM "$commit" WHERE id > ? AND id <= ? ORDER BY id'
-        return self.connection.execute(sql, (since, _END if until is None else until)).fetchall()
+        return self.connection.execute(sql, (max(since, self.oldest()), _END if until is None else until)).fetchall()
+
+    # ---- where the log begins
+
+    def oldest(self) -> int:
+        """The commit after which the log begins: what was there after it is known, and what each later one changed."""
+        found = self.connection.execute("SELECT value FROM \"$meta\" WHERE key = 'oldest'").fetchall()
+        return int(found[0][0]) if found else 0
+
+    def last_before(self, moment: str) -> int:
+        """The last commit in the log such that it and all before it are older."""
+        sql = 'SELECT coalesce(min(id), (SELECT coalesce(max(id), 0) FROM "$commit") + 1) - 1 FROM "$commit" WHERE time >= ? AND id > ?'
+        [[last]] = self.connection.execute(sql, (moment, self.oldest()))
+        return int(last)
+
+    def forget(self, until: int) -> None:
+        """Removes what commits up to one did. The last commit stays known: numbers go on from it."""
+        self.connection.execute('DELETE FROM "$change" WHERE commit_id <= ?', (until,))
+        self.connection.execute('DELETE FROM "$commit" WHERE id <= ? AND id < (SELECT max(id) FROM "$commit")', (until,))
+        self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('oldest', ?)", (str(until),))
 
     # ---- costs
 
