@@ -379,3 +379,15 @@ def test_reject_on_spark_what_is_kept_as_a_snapshot(path: Path, tmp_path: Path, 
         refused(lambda: shop.commit({"defined_in": [("p0", "n")]}))
         refused(lambda: shop.commit({"defined_in": [("new", "n")]}))
         assert shop.commit(deletes={"defined_in": [("p0", "m")]}).violations == {}
+
+
+def test_the_violations_of_a_virtual_view_are_told(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(".decl e(x: number, y: number)\n.decl bad(x: number) virtual\nbad(x) :- e(x, x).")
+        shop.commit({"e": [(1, 1)]})
+        assert list(shop.set_level("bad", "reject").violated) == [(1,)]
+        with pytest.raises(vk.DataError) as error:
+            shop.commit({"e": [(2, 2)]})
+        assert error.value.code == "INTEGRITY_VIOLATED"
+        shop.set_level("bad", None)
+        assert shop.commit({"e": [(2, 2)]}).changes.keys() == {"e"}

@@ -234,7 +234,7 @@ def test_streams(seed: int, tmp_path: Path) -> None:
     """As the streams of test_streams.py, with the log trimmed at some moments, and some views external."""
     made, rng = stream(seed, definitions=seed % 2 == 1), random.Random(seed)
     names = names_in(made)
-    player = Player(tmp_path / "w", made.program, names, {name for name in sorted(names) if rng.random() < 0.3})
+    player = Player(tmp_path / "w", made.program, names, {name: "external" for name in sorted(names) if rng.random() < 0.3})
     try:
         player.define(Define(made.program.text))
         if not player.now:

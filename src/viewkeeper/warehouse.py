@@ -201,8 +201,12 @@ class Warehouse:
             if program.integrity.get(view) == change.program.integrity.get(view):
                 return Leveled(Commit(None, "embedded", "nothing new"), violated)
             change.catalog.add_definition(change.commit, Definition("level", view, level or ""))
-            change.level(program)
-            return Leveled(change.finish("define", Choice("embedded", "nothing to compute")), violated)
+            choice = Choice("embedded", "nothing to compute")
+            if program.virtual == change.program.virtual:
+                change.level(program)
+            else:
+                change.adopt(program, choice)  # violations are told, also of a view of which else nothing is
+            return Leveled(change.finish("define", choice), violated)
 
     def drop(self, name: str) -> Commit:
         """Removes a relation with its rows and rules, or a type, unless something depends on it."""
