@@ -73,3 +73,24 @@ def test_there_must_be_something_to_judge_by(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as error:
             shop.store("edge")
         assert error.value.code == "NOT_A_VIEW"
+
+
+def test_a_warehouse_can_adapt_by_itself(shop: Warehouse, tmp_path: Path) -> None:
+    shop.store("closure", external=True)
+    before = everything(shop)
+    shop.close()
+    # A change in the middle of a chain is checked against everything that was there: storing is faster.
+    for transactions, rows in ((20, None), (30, len(before["closure"]))):
+        with vk.open(tmp_path / "shop", engine="embedded", durable=False, strategy="auto") as busy:
+            for i in range(0, transactions, 2):
+                busy.commit({"edge": [(30, 1000 + i)]})
+                busy.commit(deletes={"edge": [(30, 1000 + i)]})
+        with vk.open(tmp_path / "shop") as again:
+            assert again.show("closure")[0].rows == rows
+            assert everything(again) == before
+
+
+def test_a_strategy_is_known(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as error:
+        vk.open(tmp_path / "shop", create=True, strategy="best")
+    assert error.value.code == "BAD_PARAMETER"

@@ -53,14 +53,16 @@ def open(
     create: bool = False,
     engine: str = "auto",
     durable: bool = True,
+    strategy: str = "declared",
 ) -> Warehouse:
     """Opens a warehouse directory; with ``create`` makes an empty one first if there is none.
 
     ``spark`` is a session to use, or a master URL; without it a local session starts the first time Spark is needed.
+    With the ``strategy`` "auto" views are stored or not as the transactions of late suggest, which closing finds out.
     Without ``durable`` a commit does not wait for the disk: it survives its process, but the last ones may be lost with the power.
     """
     from viewkeeper.warehouse import Warehouse
 
     if create:
         Warehouse.create(path, exist_ok=True)
-    return Warehouse(path, spark, engine, durable=durable)
+    return Warehouse(path, spark, engine, durable=durable, strategy=strategy)

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# With the strategy "auto" so many transactions after the last definition tell how views are best kept.
+_ENOUGH = 50
+
 __all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
 
 
@@ -68,16 +71,21 @@ class Warehouse:
         engine: str = "auto",
         hot_rows: int = 20_000_000,
         durable: bool = True,
+        strategy: str = "declared",
     ) -> None:
         """``hot_rows``: a relation that Spark writes and that is larger stays Parquet, the catalog does not hold its rows.
 
-        ``durable``: a commit returns when it is on the disk.
+        ``durable``: a commit returns when it is on the disk. ``strategy``: views are stored as "declared", or with "auto" as ``adapt`` finds
+        best, on closing, when there were enough transactions since the last definition.
         """
         check_engine(engine)
+        if strategy not in ("declared", "auto"):
+            raise StoreError(problem("BAD_PARAMETER", value=strategy, parameter="strategy", wanted="declared or auto"))
         self.path = Path(path)
         self.engine = engine
         self.hot_rows = hot_rows
         self.durable = durable
+        self.strategy = strategy
         self._spark = spark
         self._changes = RLock()
         self._closed = self._changed = False
@@ -123,6 +131,9 @@ class Warehouse:
         return holder_of(Path(path))
 
     def close(self) -> None:
+        if self._changed and not self._closed and self.strategy == "auto":
+            with suppress(StoreError):  # somebody else changes it now, or there is nothing to judge by
+                self.adapt(at_least=_ENOUGH)
         self._closed = True
         self._close_writer()
         for catalog in self._idle.pop(os.getpid(), []):
@@ -511,6 +522,20 @@ class Warehouse:
 
         with self._reading() as state:
             return advise(state, self._definitions, commits)
+
+    def adapt(self, commits: int = 50, at_least: int = 1) -> dict[str, bool]:
+        """Stores views, or stops storing them, as ``advise`` says, if it has so many transactions to judge by.
+
+        Returns the views for which that is a change, and whether they are external now.
+        """
+        played, found = self.advise(max(commits, at_least))
+        if played < at_least:
+            return {}
+        changed = {one.view: one.external_is_better for one in found if one.external_is_better is not one.is_external}
+        for external in (False, True):
+            if views := [view for view, how in changed.items() if how is external]:
+                self.store(views, external=external)
+        return changed
 
     def why(self, text: str) -> Why:
         """Why a row such as ``based_on("bash", "libc6")`` is there: one derivation; or what is missing."""

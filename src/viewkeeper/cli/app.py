@@ -341,12 +341,10 @@ def advise(
     with viewkeeper.open(warehouse) as opened:
         played, found = opened.advise(commits)
         print_advice(played, found)
-        if apply:
-            for external in (False, True):
-                views = [a.view for a in found if a.external_is_better is external and a.is_external is not external]
-                if views:
-                    opened.store(views, external=external)
-                    typer.echo(f"{'external' if external else 'stored'} from now on: {', '.join(views)}")
+        changed = opened.adapt(commits) if apply else {}
+    for external, how in ((False, "stored"), (True, "external")):
+        if views := [view for view, is_external in changed.items() if is_external is external]:
+            typer.echo(f"{how} from now on: {', '.join(views)}")
 
 
 @app.command()
