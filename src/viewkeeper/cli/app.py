@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 import viewkeeper
 from viewkeeper.cli.entry import told
+from viewkeeper.cli.options import EngineOption, WarehousePath
 from viewkeeper.cli.output import (
     Form,
     Results,
@@ -29,6 +30,7 @@ from viewkeeper.cli.output import (
     print_why,
 )
 from viewkeeper.cli.progress import progress_bar
+from viewkeeper.cli.serving import serve, token
 from viewkeeper.errors import DataError, StoreError, problem
 
 
@@ -53,14 +55,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Whether a path can be read is for us to say, with our own error.
-WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", readable=False, help="The warehouse's directory.")]
-EngineOption = Annotated[
-    str,
-    typer.Option(
-        "--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."
-    ),
-]
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", readable=False, help="A program file; - reads standard input.")]
 
 
@@ -505,6 +499,10 @@ def verify(
     wrong = [v.view for v in verified if not v.right]
     if wrong:
         raise StoreError(problem("VERIFY_FAILED", count=len(wrong), views=", ".join(wrong)))
+
+
+app.command()(serve)
+app.add_typer(token)
 
 
 def _text(path: Path) -> str:
