@@ -51,8 +51,8 @@ class Metrics:
             self.rows += sum(c.inserted_rows + c.deleted_rows for c in commit.changes.values())
             self.seconds.add(commit.seconds)
 
-    def sent(self, size: int) -> None:
-        self.events += 1
+    def sent(self, size: int, events: int = 1) -> None:
+        self.events += events
         self.bytes += size
 
     def text(self) -> str:
