@@ -166,7 +166,7 @@ def test_definitions(server: Server) -> None:
     answer = server.post(
         "/v1/definitions", {"sql": "CREATE VIEW low AS SELECT item FROM price WHERE cents < 60; SELECT * FROM low"}
     )
-    assert [result["kind"] for result in answer.json["results"]] == ["create", "select"], answer.body
+    assert [result["kind"] for result in answer.json["results"]] == ["create view", "select"], answer.body
     assert ["pen"] in answer.json["results"][1]["rows"]
     for name in ("low", "cheap"):
         assert server.post("/v1/definitions", {"drop": name}).status == 200

@@ -77,7 +77,12 @@ class Stream:
     async def run(self, position: int | None) -> None:
         """Tells everything after a position, or a snapshot first, until somebody ends it."""
         await self._write(b"retry: 1000\n\n")
-        self.position = await self._snapshot(SNAPSHOT) if position is None else position
+        if position is None:
+            self.position = await self._snapshot(SNAPSHOT)
+        elif position > self.service.last:
+            self.position = await self._snapshot(RESET, f"there is no commit {position}")
+        else:
+            self.position = position
         feed = self.feed
         while True:
             if feed.gone:
