@@ -44,7 +44,7 @@ class Metrics:
         self.seconds = Histogram()
 
     def committed(self, commit: Commit) -> None:
-        if getattr(commit, "repeated", False):
+        if commit.repeated:
             self.repeated += 1
         elif commit.number is not None:
             self.commits += 1

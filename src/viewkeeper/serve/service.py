@@ -140,7 +140,7 @@ class Service:
     def committed(self, commit: Commit, defines: bool = False) -> None:
         """Tells the hub; called by the writer, so that it is told even if nobody waits for the answer any more."""
         self.metrics.committed(commit)
-        if commit.number is None or getattr(commit, "repeated", False):
+        if commit.number is None or commit.repeated:
             return
         assert self._loop is not None
         if defines:
@@ -166,8 +166,7 @@ class Service:
 
     def find_names(self) -> tuple[frozenset[str], dict[str, str]]:
         """The names of all relations, and the levels of integrity views."""
-        levels = self.warehouse.levels() if hasattr(self.warehouse, "levels") else {}
-        return frozenset(self.warehouse.program.by_name), levels
+        return frozenset(self.warehouse.program.by_name), self.warehouse.levels()
 
     def oldest(self) -> int:
         return self.warehouse.oldest() if hasattr(self.warehouse, "oldest") else 0
