@@ -341,7 +341,7 @@ def test_after_a_kill_nothing_is_lost_and_a_repeated_request_is_made_once(tmp_pa
     finally:
         server.kill()
         server.stop()
-    with serving(path) as server:
+    with serving(path, token=server.token) as server:
         again = [server.commit("price", [f"item {n}", 100 + n], key=f"key {n}").json for n in range(6)]
         assert [one["repeated"] for one in again] == [True] * 5 + [False]
         assert [one["commit"] for one in again[:5]] == commits
