@@ -181,4 +181,5 @@ def test_ctrl_c_ends_it_well(tmp_path: Path) -> None:
         assert server.process.stdout is not None
         assert select.select([server.process.stdout], [], [], PATIENCE)[0]
         assert server.process.stdout.readline() == "stopped\n"
+        assert server.process.wait(PATIENCE) == 0
     assert not (path / "server.token").exists()

@@ -466,7 +466,7 @@ class Warehouse:
         from viewkeeper.watched import follow
 
         with self._reading() as state:
-            return follow(wanted, since, until, state, self._definitions, 0, gather)
+            return follow(wanted, since, until, state, self._definitions, gather)
 
     def check_wanted(self, wanted: Wanted) -> None:
         """Refuses a view, columns and values that there are not, and what is no filter."""

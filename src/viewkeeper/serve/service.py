@@ -185,11 +185,11 @@ class Service:
 
     async def _trim(self) -> None:
         try:
-            await self.change(self._trim_log)
+            await self.change(self.trim_log)
         except ViewkeeperError as error:
             LOG.error("the log could not be shortened: %s", error.code)
 
-    def _trim_log(self) -> None:
+    def trim_log(self) -> None:
         """Forgets what is older than wanted, but nothing that a named subscription still needs."""
         keep, last = self.settings.keep_log, self.warehouse.last()
         if isinstance(keep, datetime.timedelta):
