@@ -87,6 +87,10 @@ class AsyncClient:
 
     # ---- asking
 
+    async def set_level(self, view: str, level: str | None) -> dict[str, Any]:
+        """What an integrity view does from now on: ``reject``, ``warn``, ``note`` or nothing; tells which rows it has now."""
+        return await self.run(calls.set_level(view, level))
+
     async def query(self, text: str, *, as_of: int | None = None) -> Rows:
         """The assignments that make a body true."""
         return await self.run(calls.query(text, as_of))
@@ -94,6 +98,10 @@ class AsyncClient:
     async def why(self, row: str) -> Told:
         """Why a row is there, or what is missing."""
         return await self.run(calls.why(row))
+
+    async def log(self, since: int = 0, view: str | None = None) -> list[dict[str, Any]]:
+        """The commits after one, in order, or those that changed a view, with how many rows came and went."""
+        return await self.run(calls.log(since, view))
 
     async def views(self) -> list[dict[str, Any]]:
         """The relations and views that the token may read."""

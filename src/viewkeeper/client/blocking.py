@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -96,6 +96,10 @@ class Client:
 
     # ---- asking
 
+    def set_level(self, view: str, level: str | None) -> dict[str, Any]:
+        """What an integrity view does from now on: ``reject``, ``warn``, ``note`` or nothing; tells which rows it has now."""
+        return self.run(calls.set_level(view, level))
+
     def query(self, text: str, *, as_of: int | None = None) -> Rows:
         """The assignments that make a body true: ``based_on("bash", X)``; ``as_of``: after that commit."""
         return self.run(calls.query(text, as_of))
@@ -103,6 +107,10 @@ class Client:
     def why(self, row: str) -> Told:
         """Why a row is there, or what is missing."""
         return self.run(calls.why(row))
+
+    def log(self, since: int = 0, view: str | None = None) -> list[dict[str, Any]]:
+        """The commits after one, in order, or those that changed a view, with how many rows came and went."""
+        return self.run(calls.log(since, view))
 
     def views(self) -> list[dict[str, Any]]:
         """The relations and views that the token may read."""
@@ -175,14 +183,16 @@ class View:
         mode: str = "exact",
         where: str | None = None,
         name: str | None = None,
+        on_state: Callable[[str], object] | None = None,
     ) -> Changes:
         """Iterates over the changes, each once and in order, for as long as it takes.
 
         It begins behind the commit ``since``, or now; with ``snapshot`` and no ``since`` with the answer itself. ``every``: "2s" or "5c" for the
         net change of several commits; ``mode``: "hint" tells only that something changed; ``name``: a subscription that the server keeps.
+        ``on_state`` is called when its state changes.
         """
         wanted = Subscription(self.name, self.arguments, where, calls.every_of(every), mode, name, since, snapshot)
-        return Changes(self.client, wanted)
+        return Changes(self.client, wanted, on_state)
 
     def live(
         self,
@@ -204,9 +214,9 @@ class Changes(Iterator[Change]):
     ``state``: ``live``, ``reconnecting``, or ``stopped: …``; ``commit``: up to here everything was handed over.
     """
 
-    def __init__(self, client: Client, subscription: Subscription) -> None:
+    def __init__(self, client: Client, subscription: Subscription, on_state: Callable[[str], object] | None = None) -> None:
         self.client = client
-        self.state = "reconnecting"
+        self._state, self._on_state = "reconnecting", on_state
         self.commit = subscription.since
         self._following = Following(subscription)
         self._persistence = Persistence(client.server)
@@ -233,6 +243,17 @@ class Changes(Iterator[Change]):
             if isinstance(item, Change):
                 return item
         raise StopIteration
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        if state != self._state:
+            self._state = state
+            if self._on_state is not None:
+                self._on_state(state)
 
     def ack(self, commit: int | None = None) -> None:
         """Tells the server that everything up to a commit, or up to the last change handed over, need not be told again."""

@@ -119,23 +119,35 @@ def why(row: str) -> Steps[Told]:
     """Why a row is there, or not."""
     answer = yield Call.post("/v1/why", {"row": row})
     nodes = tuple(answer["tree"])
-    return Told(answer["text"], nodes, not nodes or nodes[0].get("kind") != "missing")
+    return Told(answer["text"], nodes, answer["holds"])
 
 
-def views() -> Steps[list[dict[str, Any]]]:
-    """The relations and views that the token may read."""
-    found = yield Call("GET", "/v1/views")
-    return list(found if isinstance(found, list) else found["views"])
+def views(name: str | None = None) -> Steps[list[dict[str, Any]]]:
+    """The relations and views that the token may read, or one of them."""
+    found = yield Call("GET", "/v1/views", {} if name is None else {"name": name})
+    return list(found["views"])
 
 
-def get(path: str, **parameters: str | int | None) -> Steps[Any]:
-    """What there is at a path, as it comes."""
-    return (yield Call("GET", path, {name: str(value) for name, value in parameters.items() if value is not None}))
+def log(since: int, view: str | None) -> Steps[list[dict[str, Any]]]:
+    """The commits after one, in order, or those that changed a view."""
+    found: list[dict[str, Any]] = []
+    more = {"view": view} if view is not None else {}
+    while True:
+        page = yield Call("GET", "/v1/commits", {"since": str(since), **more})
+        if not page["commits"]:
+            return found
+        found.extend(page["commits"])
+        since = found[-1]["commit"]
 
 
-def delete(path: str) -> Steps[Any]:
-    """Removes what there is at a path."""
-    return (yield Call("DELETE", path))
+def commit_told(number: int) -> Steps[dict[str, Any]]:
+    """A commit with the rows that came and went."""
+    return (yield Call("GET", f"/v1/commits/{number}", {"changes": "rows"}))  # type: ignore[no-any-return]
+
+
+def level(view: str) -> Steps[dict[str, Any]]:
+    """The level of an integrity view, and the rows that it has."""
+    return (yield Call("GET", f"{_view(view)}/level"))  # type: ignore[no-any-return]
 
 
 def _view(name: str) -> str:
@@ -194,7 +206,7 @@ def arguments_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Bound columns as texts.
 
     >>> arguments_of({"name": "bash", "essential": True, "kb": 7})
-    {'name': 'bash', 'essential': 'true', 'kb': '7'}
+    {'arg.name': 'bash', 'arg.essential': 'true', 'arg.kb': '7'}
     """
     found = {}
     for name, value in arguments.items():
@@ -202,7 +214,8 @@ def arguments_of(arguments: Mapping[str, Any]) -> dict[str, str]:
             raise DataError(
                 problem("BAD_PARAMETER", value="None", parameter=name, wanted="a value; for NULL give a filter, where")
             )
-        found[name] = str(value).lower() if isinstance(value, bool) else str(plain(value))
+        # The prefix tells a column from a parameter of the same name.
+        found[f"arg.{name}"] = str(value).lower() if isinstance(value, bool) else str(plain(value))
     return found
 
 
