@@ -66,6 +66,7 @@ ELSEWHERE: dict[str, str] = {
     "INTERRUPTED": "command line",
     "INTERRUPTED_LATE": "command line",
     "JAVA_MISSING": "engines",
+    "KEY_REUSED": "warehouse",
     "KEY_VIOLATION": "warehouse",
     "LOCKED": "warehouse",
     "MISSING_FACTS": "warehouse",

@@ -18,7 +18,6 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.history import changes_of
 from viewkeeper.store.catalog import FILE, NOWHERE
-from viewkeeper.transaction import asked
 
 if TYPE_CHECKING:
     from viewkeeper.changed import Changed
@@ -113,7 +112,7 @@ def _commit(copy: Warehouse, changes: Mapping[str, Changed], back: bool) -> dict
     rows = {name: list(changed.values()) for name, changed in changes.items()}
     came = {name: [row for kind, row in found if (kind == "insert") is not back] for name, found in rows.items()}
     went = {name: [row for kind, row in found if (kind == "insert") is back] for name, found in rows.items()}
-    commit = copy._commit(asked(came, went, None), "embedded", strict=False)
+    commit = copy.commit(came, went, engine="embedded")
     return {name: view.seconds for name, view in commit.views.items()}
 
 

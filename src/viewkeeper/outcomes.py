@@ -68,8 +68,21 @@ class Maintained:
 
 
 @dataclass(frozen=True)
+class Violated:
+    """Rows that came to an integrity view of level "warn" or "note"."""
+
+    view: str
+    level: str
+    message: str
+    changed: Changed
+
+
+@dataclass(frozen=True)
 class Commit:
-    """What a change of the warehouse did. ``number`` is None where nothing had to be changed."""
+    """What a change of the warehouse did. ``number`` is None where nothing had to be changed.
+
+    ``repeated``: its key was used before; ``number`` is that of the commit then, and nothing was changed now.
+    """
 
     number: int | None
     engine: str
@@ -82,6 +95,8 @@ class Commit:
     rejected: int = 0
     rejects: tuple[Reject, ...] = ()
     rejects_file: Path | None = None
+    violations: dict[str, Violated] = field(default_factory=dict)
+    repeated: bool = False
 
 
 @dataclass(frozen=True)

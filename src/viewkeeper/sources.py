@@ -109,6 +109,12 @@ def read_rows(source: Any, relation: Relation, reading: Reading) -> list[tuple[S
     return [row for batch in read_source(source, relation, Options(), reading) for row in rows_of_batch(batch, width)]
 
 
+def taken(source: Any, relation: str) -> Any:
+    """Data that can be read twice: rows that are handed out only once are taken now."""
+    with _told(relation):
+        return list(source) if hasattr(source, "__next__") else source
+
+
 # ---- where rows come from
 
 
@@ -136,7 +142,7 @@ def _parquet(path: Path, relation: Relation) -> Iterator[NumberedRow]:
 def _arrow(source: Any, relation: Relation) -> Iterator[NumberedRow]:
     import pyarrow as pa
 
-    with _told(relation):
+    with _told(relation.name):
         if hasattr(source, "toArrow"):  # a Spark DataFrame
             source = source.toArrow()
         stream = pa.RecordBatchReader.from_stream(source)
@@ -144,13 +150,13 @@ def _arrow(source: Any, relation: Relation) -> Iterator[NumberedRow]:
 
 
 def _iterated_batches(stream: pa.RecordBatchReader, relation: Relation) -> Iterator[pa.RecordBatch]:
-    with _told(relation):
+    with _told(relation.name):
         for batch in stream:
             yield from (batch.slice(start, BATCH) for start in range(0, batch.num_rows, BATCH))
 
 
 def _iterated(source: Iterable[Any], relation: Relation) -> Iterator[NumberedRow]:
-    with _told(relation):
+    with _told(relation.name):
         yield from enumerate(source, 1)
 
 
@@ -185,13 +191,13 @@ def _table_rows(names: Sequence[str], batches: Iterable[pa.RecordBatch], relatio
 
 
 @contextmanager
-def _told(relation: Relation) -> Iterator[None]:
+def _told(relation: str) -> Iterator[None]:
     """What a source of the caller's raises, as an error of ours that has it as its cause."""
     try:
         yield
     except Exception as error:
         why = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        raise DataError(problem("SOURCE_FAILED", relation=relation.name, why=why)) from error
+        raise DataError(problem("SOURCE_FAILED", relation=relation, why=why)) from error
 
 
 # ---- values

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock
@@ -30,7 +30,7 @@ from viewkeeper.program.merge import with_storage, without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
-from viewkeeper.store.lock import writer_lock
+from viewkeeper.store.lock import holder_of, writer_lock
 from viewkeeper.store.rejects import Reading, Rejects, bad_rows, unused_file
 from viewkeeper.transaction import Asked, Transaction, asked
 
@@ -80,6 +80,8 @@ class Warehouse:
         self._spark = spark
         self._changes = RLock()
         self._closed = self._changed = False
+        self._holding: dict[int, int] = {}  # how often each process holds it
+        self._lock = ExitStack()
         self._writer: Writer | None = None
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
         self._idle: dict[int, list[Catalog]] = {}
@@ -91,6 +93,33 @@ class Warehouse:
     def create(cls, path: str | Path, exist_ok: bool = False) -> None:
         """An empty warehouse in a new or empty directory; with ``exist_ok`` there may be one already."""
         Catalog.create(Path(path), exist_ok)
+
+    @contextmanager
+    def hold(self, note: Mapping[str, str] = {}) -> Iterator[None]:
+        """Nobody else changes the warehouse meanwhile, also not between changes; those who try are told the ``note``.
+
+        All threads that share this object can change it. What holds it first says the note, what leaves last lets it go.
+        """
+        self._refuse_closed()
+        process = os.getpid()
+        with self._changes:
+            if not self._holding.get(process):
+                self._lock = ExitStack()  # not the one of a parent process
+                self._lock.enter_context(writer_lock(self.path, note))
+            self._holding[process] = self._holding.get(process, 0) + 1
+        try:
+            yield
+        finally:
+            if process == os.getpid():
+                with self._changes:
+                    self._holding[process] -= 1
+                    if not self._holding[process]:
+                        self._lock.close()
+
+    @staticmethod
+    def holder(path: str | Path) -> dict[str, Any] | None:
+        """Who holds a warehouse for changes now: "pid", "command", "since" and its note. Empty if it has not said so yet; None if nobody does."""
+        return holder_of(Path(path))
 
     def close(self) -> None:
         self._closed = True
@@ -211,9 +240,9 @@ class Warehouse:
                 commit, inserted=inserted, rejected=found.rows, rejects=tuple(found.first), rejects_file=found.keep()
             )
 
-    def transaction(self, engine: str | None = None, strict: bool = False) -> Transaction:
+    def transaction(self, engine: str | None = None, strict: bool = False, *, key: str | None = None) -> Transaction:
         """Collects operations; leaving its ``with`` block commits them as one."""
-        return Transaction(lambda operations: self._commit(operations, engine, strict))
+        return Transaction(lambda operations: self.commit_operations(operations, engine=engine, strict=strict, key=key))
 
     def commit(
         self,
@@ -223,12 +252,14 @@ class Warehouse:
         *,
         engine: str | None = None,
         strict: bool = False,
+        key: str | None = None,
     ) -> Commit:
         """Rows to insert, delete and upsert, by relation, as one transaction; returns exactly what changed.
 
-        Deletes come first, then inserts, then upserts. ``strict`` refuses to compute a view anew.
+        Deletes come first, then inserts, then upserts. ``strict`` refuses to compute a view anew. ``key`` names the transaction: a
+        second one with the same key changes nothing.
         """
-        return self._commit(asked(inserts, deletes, upserts), engine, strict)
+        return self.commit_operations(asked(inserts, deletes, upserts), engine=engine, strict=strict, key=key)
 
     def preview(
         self,
@@ -240,32 +271,73 @@ class Warehouse:
         strict: bool = False,
     ) -> Commit:
         """What ``commit`` would change; nothing is changed."""
-        return self._commit(asked(inserts, deletes, upserts), engine, strict, dry_run=True)
+        return self.commit_operations(asked(inserts, deletes, upserts), engine=engine, strict=strict, dry_run=True)
 
     def commit_file(
-        self, path: str | Path, *, engine: str | None = None, strict: bool = False, dry_run: bool = False
+        self,
+        path: str | Path,
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        key: str | None = None,
     ) -> Commit:
         """A file of operations, one JSON object a line, as one transaction: {"relation": "r", "op": "insert", "row": [1, "a"]}."""
         from viewkeeper.operations import read_operations
 
-        return self._commit(read_operations(Path(path)), engine, strict, dry_run)
+        return self.commit_operations(read_operations(Path(path)), engine=engine, strict=strict, dry_run=dry_run, key=key)
 
-    def _commit(self, operations: list[Asked], engine: str | None, strict: bool, dry_run: bool = False) -> Commit:
+    def commit_operations(
+        self,
+        operations: Sequence[Asked],
+        *,
+        engine: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        key: str | None = None,
+    ) -> Commit:
+        """Operations, each on rows of one relation, as one transaction; ``dry_run`` tells what would change.
+
+        ``key`` names the transaction for a week: a second one with the same key changes nothing, and tells the first one's number.
+        """
+        if key is not None:
+            return self._commit_once(operations, key, engine, strict, dry_run)
+        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
+            return self._carry_out(change, self._wanted(operations, change), engine, dry_run)
+
+    def _commit_once(self, operations: Sequence[Asked], key: str, engine: str | None, strict: bool, dry_run: bool) -> Commit:
+        from viewkeeper.sources import taken
+        from viewkeeper.store.keys import Keys, check_key, digest
+
+        check_key(key)
+        operations = [replace(one, rows=taken(one.rows, one.relation)) for one in operations]
+        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
+            keys, asked = Keys(change.catalog), digest((one.kind, one.relation, one.rows) for one in operations)
+            used = keys.find(key)
+            if used is None:
+                commit = self._carry_out(change, self._wanted(operations, change), engine, dry_run)
+                keys.note(key, commit.number, asked)
+                return commit
+            if used.digest != asked:
+                raise StoreError(problem("KEY_REUSED", key=key))
+            return Commit(None if dry_run else used.commit, "embedded", "made already under this key", repeated=True)
+
+    def _wanted(self, operations: Sequence[Asked], change: Change) -> list[Operation]:
+        """The operations with their rows as stored values; all that do not fit are told at once."""
         from viewkeeper.change import Operation
         from viewkeeper.sources import read_rows
 
-        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
-            found = Rejects()
-            wanted = []
-            total = 0
-            for one in operations:
-                relation = self._base(one.relation, change.program)
-                reading = Reading(one.relation, found, first_line=one.line or 1)
-                wanted.append(Operation(one.kind, relation, read_rows(one.rows, relation, reading)))
-                total += reading.rows
-            if found.rows:
-                raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
-            return self._carry_out(change, wanted, engine, dry_run)
+        found = Rejects()
+        wanted = []
+        total = 0
+        for one in operations:
+            relation = self._base(one.relation, change.program)
+            reading = Reading(one.relation, found, first_line=one.line or 1)
+            wanted.append(Operation(one.kind, relation, read_rows(one.rows, relation, reading)))
+            total += reading.rows
+        if found.rows:
+            raise bad_rows(", ".join(dict.fromkeys(one.relation for one in operations)), found, total, None)
+        return wanted
 
     def _carry_out(self, change: Change, wanted: Sequence[Operation], engine: str | None, dry_run: bool) -> Commit:
         """Operations as one transaction."""
@@ -486,7 +558,7 @@ class Warehouse:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Nobody else changes the warehouse meanwhile."""
-        with self._changes, writer_lock(self.path):
+        with self._changes, nullcontext() if self._holding.get(os.getpid()) else writer_lock(self.path):
             yield
 
     def _open_writer(self) -> Writer:

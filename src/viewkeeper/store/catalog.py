@@ -5,6 +5,7 @@
     $commit       one row for each change of the warehouse
     $change       which relations it changed, and how: see ``store.log``
     $relation     how many rows each relation has, and where they are
+    $key          names of transactions that are made only once: see ``store.keys``
 
 Relations themselves are tables without a ``$`` in front. Everything a commit changes is one SQLite transaction.
 """
@@ -35,7 +36,11 @@ _LONG_LOG = 16 * 1024 * 1024
 _END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
-_SCHEMA = """
+KEYS = """
+CREATE TABLE "$key" (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, commit_id INTEGER, digest BLOB NOT NULL, time INTEGER NOT NULL) STRICT"""
+
+_SCHEMA = f"""
 CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE "$definition" (
     id INTEGER PRIMARY KEY, commit_id INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL) STRICT;
@@ -48,10 +53,11 @@ CREATE TABLE "$change" (
 CREATE TABLE "$relation" (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, rows INTEGER NOT NULL, place TEXT NOT NULL, changed INTEGER NOT NULL,
     snapshot INTEGER) STRICT, WITHOUT ROWID;
+{KEYS}
 """
 
 
-TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation"})
+TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation", "$key"})
 
 
 NOWHERE = "external"

@@ -11,39 +11,67 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from viewkeeper.errors import StoreError, problem
 
 FILE = "lock"
+_TRIES = 5
+_SAID = {"pid", "command", "since"}
 
 
 @contextmanager
-def writer_lock(directory: Path) -> Iterator[None]:
-    """Holds the warehouse for writing; refuses with who holds it if somebody else does."""
+def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]:
+    """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too."""
     path = directory / FILE
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise StoreError(problem("READ_ONLY", path=directory, why=error.strerror)) from None
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(problem("LOCKED", path=directory, holder=_holder(path))) from None
-        _sign(descriptor)
+        if not _taken(descriptor):
+            raise StoreError(problem("LOCKED", path=directory, holder=_holder(path)))
+        _sign(descriptor, tuple(note.items()))
+        process = os.getpid()
         try:
             yield
         finally:
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-            # Not only closed: a child that was forked meanwhile has the file open too.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            if process == os.getpid():  # not in a child that leaves what its parent is in
+                with suppress(OSError):
+                    os.ftruncate(descriptor, 0)
+                # Not only closed: a child that was forked meanwhile has the file open too.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    """Takes the lock, if nobody has it. Somebody may only be looking who has it, which takes no time."""
+    for again in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.002 * (again + 1 < _TRIES))
+    return False
+
+
+def holder_of(directory: Path) -> dict[str, Any] | None:
+    """Who holds the warehouse for writing at this moment: "pid", "command", "since" and what it wants to be known."""
+    try:
+        descriptor = os.open(directory / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _signed(directory / FILE) or {}
+    finally:
+        os.close(descriptor)
+    return None
 
 
 @contextmanager
@@ -88,23 +116,33 @@ def _command(arguments: tuple[str, ...]) -> str:
 
 
 @lru_cache(1)
-def _signature(pid: int, arguments: tuple[str, ...], second: int) -> bytes:
+def _signature(pid: int, arguments: tuple[str, ...], second: int, note: tuple[tuple[str, str], ...]) -> bytes:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-    return json.dumps({"pid": pid, "command": _command(arguments), "since": since}).encode()
+    return json.dumps({"pid": pid, "command": _command(arguments), "since": since} | dict(note)).encode()
 
 
-def _sign(descriptor: int) -> None:
-    text = _signature(os.getpid(), tuple(sys.argv), int(time.time()))
+def _sign(descriptor: int, note: tuple[tuple[str, str], ...]) -> None:
+    text = _signature(os.getpid(), tuple(sys.argv), int(time.time()), note)
     with suppress(OSError):  # the lock holds all the same; only its signature is missing
         os.pwrite(descriptor, text, 0)
         if os.fstat(descriptor).st_size > len(text):  # of somebody who did not come to its end
             os.ftruncate(descriptor, len(text))
 
 
-def _holder(path: Path) -> str:
+def _signed(path: Path) -> dict[str, Any] | None:
+    """What the holder says of itself."""
     for _ in range(5):
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError):
             who = json.loads(path.read_text(encoding="utf-8"))
-            return f"process {who['pid']} ({who['command']}) since {who['since']}"
+            if isinstance(who, dict) and who.keys() >= _SAID:
+                return who
         time.sleep(0.01)  # it holds the lock already and is about to sign
-    return "another process"
+    return None
+
+
+def _holder(path: Path) -> str:
+    who = _signed(path)
+    if who is None:
+        return "another process"
+    more = "".join(f", {name} {value}" for name, value in who.items() if name not in _SAID)
+    return f"process {who['pid']} ({who['command']}) since {who['since']}{more}"
