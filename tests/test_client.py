@@ -383,7 +383,7 @@ def test_a_named_subscription_begins_behind_what_was_acknowledged(server: FakeSe
 def test_the_client_needs_neither_arrow_nor_a_parser_nor_the_server() -> None:
     code = "import sys, viewkeeper.client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"pyarrow", "pandas", "pyspark", "lark", "sqlglot", "typer", "rich", "starlette", "uvicorn", "sqlite3"}
+    heavy = {"pyarrow", "pandas", "pyspark", "lark", "sqlglot", "typer", "starlette", "uvicorn", "sqlite3"}
     assert not heavy & set(done.stdout.split())
 
 
