@@ -21,7 +21,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "store": {"program"},
     "why": {"program", "rewrite", "engines", "state"},
     # "" is the package itself; the façade and what it gives
-    "cli": {"", "warehouse", "outcomes", "answer", "advice", "changed", "explain", "why", "run"},
+    "serve": {"", "warehouse", "outcomes", "answer", "changed", "watched", "transaction", "why", "wire"},
+    "cli": {"", "warehouse", "outcomes", "answer", "advice", "changed", "explain", "why", "run", "serve"},
 }
 COMMON = {"errors"}
 # Kept out of modules that are imported to look at a warehouse or to print help, wherever that is not inside a function.

@@ -27,6 +27,7 @@ from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import with_storage, without
+from viewkeeper.program.patience import at_most
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
@@ -46,12 +47,13 @@ if TYPE_CHECKING:
     from viewkeeper.explain import Explained
     from viewkeeper.held import Held
     from viewkeeper.outcomes import Report, Result
+    from viewkeeper.watched import Found, Told, Wanted
     from viewkeeper.why import Why
     from viewkeeper.writer import Writer
 
 T = TypeVar("T")
 
-__all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
+__all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse", "at_most"]
 
 
 class Warehouse:
@@ -413,12 +415,45 @@ class Warehouse:
         with self._reading() as state:
             return Held(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
 
-    def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
-        """The commits after ``since``, in order, or those that changed a relation, with what they changed."""
+    def last(self) -> int:
+        """The number of the last commit; 0 if there is none."""
+        with self._reading() as state:
+            return state.catalog.last_commit()
+
+    def rows_of(self, wanted: Wanted, *, as_of: int | None = None) -> Found:
+        """Rows of a view, with the number of the commit after which they are there."""
+        from viewkeeper.watched import find
+
+        with self._reading() as state:
+            return find(wanted, state, self._definitions, as_of)
+
+    def follow(self, wanted: Wanted, since: int, until: int | None = None, *, gather: bool = False) -> Told:
+        """What the commits after one, up to another or to the last, changed in rows of a view; ``gather``: as one change."""
+        from viewkeeper.watched import follow
+
+        with self._reading() as state:
+            return follow(wanted, since, until, state, self._definitions, 0, gather)
+
+    def check_wanted(self, wanted: Wanted) -> None:
+        """Refuses a view, columns and values that there are not, and what is no filter."""
+        from viewkeeper.watched import Fitting
+
+        with self._reading() as state:
+            Fitting(wanted, state.program)
+
+    def check_visible(self, text: str, visible: Callable[[str], bool], *, row: bool = False) -> None:
+        """Refuses a query, or a ``row``, that names relations which are not visible, as if they did not exist."""
+        from viewkeeper.watched import only_visible
+
+        with self._reading() as state:
+            self._asked(text, only_visible(state.program, visible), parse_row if row else parse_query)
+
+    def log(self, since: int = 0, view: str | None = None, until: int | None = None) -> list[Logged]:
+        """The commits after ``since`` up to ``until``, in order, or those that changed a relation, with what they changed."""
         with self._reading() as state:
             if view is not None:
                 self._known(view, state.program)
-            return logged(state.catalog, since, view)
+            return logged(state.catalog, since, view, until)
 
     def changes(self, commit: int) -> dict[str, Changed]:
         """What a commit changed, from the log."""

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import viewkeeper
 from viewkeeper.cli.entry import told
+from viewkeeper.cli.options import EngineOption, Place, TokenOption, UrlOption, WarehousePath
 from viewkeeper.cli.output import (
     Form,
     Results,
@@ -31,6 +32,7 @@ from viewkeeper.cli.output import (
 from viewkeeper.cli.place import opened as opened_at
 from viewkeeper.cli.place import server_of
 from viewkeeper.cli.progress import progress_bar
+from viewkeeper.cli.serving import serve, token
 from viewkeeper.errors import DataError, StoreError, problem
 
 
@@ -69,27 +71,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Whether a path can be read is for us to say, with our own error.
-WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", readable=False, help="The warehouse's directory.")]
-Place = Annotated[
-    str, typer.Argument(metavar="WAREHOUSE", help="The warehouse's directory, or the URL of its server.", show_default=False)
-]
-UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="A server, instead of a directory.", show_default=False)
-]
-TokenOption = Annotated[
-    str | None,
-    typer.Option(
-        "--token", metavar="TOKEN", envvar="VIEWKEEPER_TOKEN", show_envvar=False, show_default=False,
-        help="What the server knows you by; better in VIEWKEEPER_TOKEN.",
-    ),
-]  # fmt: skip
-EngineOption = Annotated[
-    str,
-    typer.Option(
-        "--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."
-    ),
-]
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", readable=False, help="A program file; - reads standard input.")]
 
 
@@ -582,6 +563,10 @@ def verify(
     wrong = [v.view for v in verified if not v.right]
     if wrong:
         raise StoreError(problem("VERIFY_FAILED", count=len(wrong), views=", ".join(wrong)))
+
+
+app.command()(serve)
+app.add_typer(token)
 
 
 def _text(path: Path) -> str:
