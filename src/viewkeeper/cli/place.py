@@ -60,4 +60,4 @@ def _local_token(place: str, url: str) -> str:
     try:
         return (Path(place) / TOKEN_FILE).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
-        raise StoreError(problem("NO_TOKEN", url=url)) from None
+        raise StoreError(problem("TOKEN_UNREADABLE", url=url)) from None

@@ -51,7 +51,7 @@ class Server:
             raise DataError(problem("BAD_PARAMETER", value="…", parameter="token", wanted="a token as the server printed it"))
         return {
             "base_url": self.url,
-            "headers": {"Authorization": f"Bearer {self.token}", "User-Agent": "viewkeeper-client"},
+            "headers": {"User-Agent": "viewkeeper-client"} | ({"Authorization": f"Bearer {self.token}"} if self.token else {}),
             "timeout": httpx.Timeout(self.silence, connect=min(10.0, self.silence), pool=None),
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
             # Reading all certificates takes longer than a request.
