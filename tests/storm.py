@@ -155,17 +155,19 @@ async def _until(changes: Any, seen: Seen, ready: asyncio.Semaphore, last: async
             seen.take(item)
 
 
-async def run_writers(url: str, token: str, writers: int, seconds: float, pause: float) -> None:
-    """Writers that commit for some time; tells the commits that they made."""
-    end = time.monotonic() + seconds
+async def run_writers(url: str, token: str, writers: int, pause: float) -> None:
+    """Writers that commit until they are told to stop; tells the commits that they made."""
+    stop = asyncio.Event()
     async with connect_async(url, token, patience=120, silence=10) as client:
-        made = await asyncio.gather(*(_writer(client, number, end, pause) for number in range(writers)))
-    print(json.dumps(made), flush=True)
+        tasks = [asyncio.create_task(_writer(client, number, stop, pause)) for number in range(writers)]
+        await asyncio.to_thread(sys.stdin.readline)
+        stop.set()
+        print(json.dumps([await task for task in tasks]), flush=True)
 
 
-async def _writer(client: AsyncClient, writer: int, end: float, pause: float) -> list[tuple[int, bool]]:
+async def _writer(client: AsyncClient, writer: int, stop: asyncio.Event, pause: float) -> list[tuple[int, bool]]:
     chance, made = random.Random(writer), []
-    while time.monotonic() < end:
+    while not stop.is_set():
         number = len(made)
         upserts = [
             (writer * 1000 + chance.randrange(12), chance.randrange(GROUPS), chance.randrange(100))
@@ -210,7 +212,7 @@ def storm(
     processes: int = 2,
     pause: float = 0.12,
 ) -> Outcome:
-    """Clients follow all views while writers commit for so long and the server is killed so many times."""
+    """Clients follow all views while writers commit for so long, not counting starts of the server, which is killed so many times."""
     path = directory / "shop"
     with viewkeeper.open(path, create=True) as warehouse:
         warehouse.define(PROGRAM)
@@ -221,20 +223,19 @@ def storm(
         try:
             for child in following:
                 assert _line(child) == "ready"
-            writing = _child("writers", server.url, token, writers, seconds, pause)
+            writing = _child("writers", server.url, token, writers, pause)
             following.append(writing)
-            begin = time.monotonic()
-            for number in range(1, kills + 1):
-                time.sleep(max(0.0, begin + seconds * number / (kills + 1) - time.monotonic()))
+            for _ in range(kills):
+                time.sleep(seconds / (kills + 1))
                 server.kill()
                 server.start()
+            time.sleep(seconds / (kills + 1))
+            _say(writing, "stop")
             made = [commit for writer in json.loads(_line(writing)) for commit in writer]
             last = max(number for number, _ in made)
             seen = []
             for child in following[:-1]:
-                assert child.stdin is not None
-                child.stdin.write(f"{last}\n")
-                child.stdin.flush()
+                _say(child, last)
             for n, child in enumerate(following[:-1]):
                 seen += [json.loads(_line(child)) for _ in range(min(share, clients - n * share))]
             for child in following:
@@ -253,6 +254,12 @@ def storm(
 def _child(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.storm", *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _say(child: subprocess.Popen[str], what: object) -> None:
+    assert child.stdin is not None
+    child.stdin.write(f"{what}\n")
+    child.stdin.flush()
 
 
 def _line(child: subprocess.Popen[str]) -> str:
@@ -315,7 +322,7 @@ def main() -> None:
         asyncio.run(run_clients(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
         return
     if sys.argv[1:2] == ["writers"]:
-        asyncio.run(run_writers(sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6])))
+        asyncio.run(run_writers(sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5])))
         return
     parser = argparse.ArgumentParser(prog="python -m tests.storm")
     parser.add_argument("--seconds", type=float, default=60)

@@ -193,7 +193,7 @@ class Following:
 class Backoff:
     """How long to wait before the next attempt: twice as long each time, by chance up to half less, so that not all come at once."""
 
-    def __init__(self, first: float = 0.2, most: float = 10.0, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, first: float = 0.1, most: float = 10.0, chance: Callable[[], float] = random.random) -> None:
         self.first, self.most, self._chance = first, most, chance
         self.attempts = 0
 

@@ -75,7 +75,7 @@ class Persistence:
     def __init__(self, server: Server, clock: Callable[[], float] = time.monotonic) -> None:
         self.server = server
         self._clock, self._started = clock, clock()
-        self._backoff = Backoff()
+        self._backoff = Backoff(most=3.0)
         self._connected = False
         self._bad = 0
 
