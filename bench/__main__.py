@@ -28,6 +28,7 @@ SECTIONS = {
     "batches": "bench.batches",
     "tpch": "bench.tpch",
     "integrity": "bench.integrity",
+    "serving": "bench.serving",
 }
 
 

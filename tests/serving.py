@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -157,13 +158,15 @@ class Events:
 
     def next(self, skip: tuple[str, ...] = ("heartbeat",)) -> Event:
         """The next event; heartbeats are left out unless asked for. Raises EOFError at the end."""
-        while True:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             fields: dict[str, str] = {}
             while line := self._line():
                 name, _, value = line.partition(":")
                 fields[name] = value.removeprefix(" ")
             if "event" in fields and fields["event"] not in skip:
                 return Event(fields["event"], int(fields["id"]) if "id" in fields else None, json.loads(fields["data"]))
+        raise TimeoutError
 
     def _line(self) -> str:
         line = self.answer.readline()

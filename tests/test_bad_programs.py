@@ -40,6 +40,7 @@ PARTS = {
         "why",
     ],
     "command line": ["cli"],
+    "integrity": ["integrity.py"],
     "questions": ["language/__init__.py"],  # tested in test_why.py
     "merging": ["program/merge.py"],  # tested below
     "nothing yet": [],
@@ -62,6 +63,7 @@ ELSEWHERE: dict[str, str] = {
     "DIVISION_BY_ZERO": "engines",
     "DROP_DEPENDENTS": "warehouse",
     "ENGINE_FAILED": "engines",
+    "INTEGRITY_VIOLATED": "integrity",
     "INTERNAL": "command line",
     "INTERRUPTED": "command line",
     "INTERRUPTED_LATE": "command line",

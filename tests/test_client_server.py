@@ -62,7 +62,18 @@ ROW = (
 
 
 def test_values_of_all_types_come_back_as_they_were(client: Client) -> None:
-    other = (2**63 - 1, 0, -1e300, "", False, datetime.date.min, datetime.datetime(1, 1, 1, tzinfo=datetime.UTC), Decimal("-0.01"), b"", 3)
+    other = (
+        2**63 - 1,
+        0,
+        -1e300,
+        "",
+        False,
+        datetime.date.min,
+        datetime.datetime(1, 1, 1, tzinfo=datetime.UTC),
+        Decimal("-0.01"),
+        b"",
+        3,
+    )
     with client.live("copied") as copy, client.view("copied").follow() as changes:
         done = client.commit(inserts={"all_types": [ROW, other]})
         assert done.inserted == {"all_types": 2, "copied": 2}
@@ -133,12 +144,19 @@ def test_errors(client: Client) -> None:
         (DataError, "BAD_ARGUMENT", lambda: client.live("many", x="one")),
         (DataError, "BAD_PARAMETER", lambda: client.view("many", x=None)),
         (ProgramError, "SYNTAX", lambda: client.live("many", where="x >")),
-        (StoreError, "UNKNOWN_COMMIT", lambda: next(client.view("many").follow(since=10**6))),
     ):
         with pytest.raises(error) as caught:
             ask()
         assert caught.value.code == code
         assert type(caught.value) is error
+
+
+def test_who_has_seen_commits_that_are_not_there_begins_anew(client: Client) -> None:
+    client.commit(inserts={"n": [(1,)]})
+    with client.view("many").follow(since=10**6) as changes:
+        change = next(changes)
+        assert (change.kind, change.inserted) == ("reset", ((1,),))
+        assert change.reason.startswith("there is no commit 1000000")
 
 
 def test_why(client: Client) -> None:

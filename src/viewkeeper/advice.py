@@ -68,6 +68,8 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
             path = Path(directory) / str(external)
             _copy(state, path)
             with Warehouse(path, engine="embedded", durable=False) as copy:
+                for view in copy.levels():
+                    copy.set_level(view, None)  # on the way back there may be what came to be refused
                 copy.store(views, external=external)
                 seconds[external] = _played(copy, workload)
                 if not external:
@@ -82,11 +84,12 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
 
 def _workload(state: State, definitions: Definitions, commits: int) -> Iterator[dict[str, Changed]]:
     """What the last transactions changed in base relations, the last one first, as far back as the definitions are the same."""
-    defined = max((definition.commit for definition in state.catalog.definitions()), default=0)
+    defined = max((definition.commit for definition in state.catalog.definitions() if definition.kind != "level"), default=0)
     last = state.catalog.last_commit()
     for number in range(last, max(defined, last - commits), -1):
         changes = changes_of(state, definitions, number)
-        yield {name: changed for name, changed in changes.items() if name not in state.program.derived}
+        if changes:
+            yield {name: changed for name, changed in changes.items() if name not in state.program.derived}
 
 
 def _copy(state: State, path: Path) -> None:

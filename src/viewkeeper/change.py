@@ -24,7 +24,7 @@ from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Itself, Maintainer, TooLarge, Worker, strategy
 from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
-from viewkeeper.outcomes import Commit, Loading, Maintained
+from viewkeeper.outcomes import Commit, Loading, Maintained, Violated
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation, owner_of
 from viewkeeper.program.plan import Base, External, Plan, Recomputed, Step
@@ -90,6 +90,7 @@ class Change(State):
         self.too_large: set[str] = set()
         self.firsts: set[str] = set()
         self._defined: list[str] = []
+        self._before: Program | None = None  # where this is a definition
         self._moved: set[str] = set()
 
     @cached_property
@@ -349,6 +350,7 @@ class Change(State):
     def adopt(self, program: Program, choice: Choice) -> None:
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
         before, held = self.program, dict(self.kept)
+        self._before = before
         self._held_before = State(self.directory, self.catalog, before, held, self.spark)
         self._columns_before = {relation.name: relation.columns for relation in before.relations}
         old = plan_of(before, cold_relations(before, self.kept))
@@ -598,8 +600,24 @@ class Change(State):
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)
 
+    def level(self, program: Program) -> None:
+        """Takes over a program that differs only in how integrity views are taken."""
+        self._before, self.program, self._maintainer = self.program, program, None
+
+    def previewed(self, commit: Commit) -> Commit:
+        """The commit as it can be read when nothing is left of this change."""
+        from viewkeeper.integrity import readable
+
+        return replace(commit, number=None, changes=self.read_changes(), violations=readable(self, commit.violations))
+
+    def _violations(self) -> dict[str, Violated]:
+        from viewkeeper.integrity import definition_violations, transaction_violations
+
+        return transaction_violations(self) if self._before is None else definition_violations(self, self._before)
+
     def finish(self, kind: str, choice: Choice) -> Commit:
-        """Writes the commit."""
+        """Writes the commit, unless an integrity view refuses it."""
+        violations = self._violations() if self.program.integrity else {}
         seconds = time.monotonic() - self.started
         engines = {view.engine for view in self.views.values()} or {choice.engine}
         engine = engines.pop() if len(engines) == 1 else choice.engine
@@ -607,7 +625,8 @@ class Change(State):
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
         rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
-        return Commit(self.commit, engine, choice.reason, seconds, rows, changes=dict(self.changes), views=views)
+        changes = dict(self.changes)
+        return Commit(self.commit, engine, choice.reason, seconds, rows, changes=changes, views=views, violations=violations)
 
 
 def counts_copies(relation: Relation) -> bool:

@@ -48,6 +48,10 @@ class Changed:
         """The rows that went, ordered."""
         return _table(self.stored[1], self.before or self.relation)
 
+    def rows(self) -> Iterator[tuple[Value, ...]]:
+        """The rows that came, as Python values."""
+        return (row for operation, row in self.values() if operation == "insert")
+
     def values(self) -> Iterator[tuple[str, tuple[Value, ...]]]:
         """Rows that went ("delete") and then those that came ("insert"), as Python values."""
         came, went = self.stored

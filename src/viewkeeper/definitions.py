@@ -7,7 +7,7 @@ from pathlib import Path
 from viewkeeper.errors import ProgramError, StoreError, problem
 from viewkeeper.language import parse
 from viewkeeper.program.ast import Program, owner_of
-from viewkeeper.program.merge import with_storage, without
+from viewkeeper.program.merge import with_integrity, with_storage, without
 from viewkeeper.program.strata import dependencies
 from viewkeeper.store.catalog import Catalog, Definition, Kept
 
@@ -45,6 +45,8 @@ class Definitions:
             return without(program, definition.name)
         if definition.kind in ("store", "external"):
             return with_storage(program, definition.name, definition.kind == "external")
+        if definition.kind == "level":
+            return with_integrity(program, definition.name, definition.text or None)
         try:
             if definition.kind == "sql":
                 from viewkeeper.sql.defining import folded

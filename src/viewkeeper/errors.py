@@ -4,6 +4,7 @@ ViewkeeperError
 ├── ProgramError       a text that is not a valid program (all its problems at once)
 ├── EvaluationError    a valid program whose data makes a function fail: overflow, division by zero …
 ├── DataError          rows or files that do not fit the declared relations
+│   └── ViolationError a transaction that an integrity view refuses
 ├── StoreError         a warehouse that cannot be opened, locked, changed …
 └── EngineError        Spark or Java missing, misconfigured or failing
 
@@ -20,7 +21,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viewkeeper.outcomes import Violated
 
 _MOST_SHOWN = 50
 """How many problems of one error are printed."""
@@ -104,6 +108,14 @@ class EvaluationError(ViewkeeperError):
 
 class DataError(ViewkeeperError):
     """Rows or files that do not fit the declared relations."""
+
+
+class ViolationError(DataError):
+    """Rows would come to integrity views of level "reject"; ``violations`` has all of them, by view."""
+
+    def __init__(self, problems: Iterable[Problem], violations: Mapping[str, Violated]) -> None:
+        super().__init__(problems)
+        self.violations = violations
 
 
 class StoreError(ViewkeeperError):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from viewkeeper.answer import text_of
 from viewkeeper.changed import Changed
-from viewkeeper.program.ast import Relation, Rule
+from viewkeeper.errors import shortened
+from viewkeeper.program.ast import NAMED_IN_MESSAGE, Relation, Rule
 from viewkeeper.program.printing import print_relation, print_rule
 from viewkeeper.store.rejects import Reject
 
@@ -69,12 +71,30 @@ class Maintained:
 
 @dataclass(frozen=True)
 class Violated:
-    """Rows that came to an integrity view of level "warn" or "note"."""
+    """Rows that came to an integrity view. ``message`` is as it was declared; ``told()`` has the values of each row in it."""
 
     view: str
     level: str
     message: str
     changed: Changed
+
+    def told(self) -> Iterator[str]:
+        """For each row that came the message about it, or the row itself."""
+        names = [column.name for column in self.changed.relation.columns]
+        for row in self.changed.rows():
+            if self.message:
+                values = dict(zip(names, row, strict=True))
+                yield NAMED_IN_MESSAGE.sub(lambda found, values=values: text_of(values[found[1]]), self.message)  # type: ignore[misc]
+            else:
+                yield f"{self.view}({', '.join(shortened(repr(value)) for value in row)})"
+
+
+@dataclass(frozen=True)
+class Leveled:
+    """What became of the level of an integrity view, and the rows that violate it now."""
+
+    commit: Commit
+    violated: Answer
 
 
 @dataclass(frozen=True)
@@ -112,13 +132,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Shown:
-    """A relation as ``show`` tells it. ``rows`` is None where nothing is stored."""
+    """A relation as ``show`` tells it. ``rows`` is None where nothing is stored, ``level`` where it is no integrity view."""
 
     relation: Relation
     kind: str
     rows: int | None
     place: str
     rules: tuple[Rule, ...]
+    level: str | None = None
 
     @property
     def declaration(self) -> str:

@@ -143,7 +143,7 @@ class _Script:
             change.adopt(program, choice)
             commit = change.finish("define" if not isinstance(statement.tree, exp.Drop) else "drop", choice)
             if self.dry_run:
-                commit = replace(commit, number=None, changes=change.read_changes())
+                commit = change.previewed(commit)
             return Result(statement.text, kind_of(statement), commit)
 
     def _defined(self, statement: Statement, program: Program) -> tuple[Program, list[Definition]]:

@@ -24,9 +24,9 @@ from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
 from viewkeeper.engines.session import cores_of, session_is_there
 from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
-from viewkeeper.outcomes import Commit, Loading, Logged, Shown, Verified, logged, silent
-from viewkeeper.program.ast import Program, Relation
-from viewkeeper.program.merge import with_storage, without
+from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
+from viewkeeper.program.ast import LEVELS, Program, Relation
+from viewkeeper.program.merge import with_integrity, with_storage, without
 from viewkeeper.program.patience import at_most
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
@@ -177,9 +177,7 @@ class Warehouse:
         with self._changing(fresh=True) as change:
             program = change.program
             for view in [views] if isinstance(views, str) else views:
-                self._known(view, program)
-                if view not in program.derived:
-                    raise StoreError(problem("NOT_A_VIEW", relation=view))
+                self._known_view(view, program)
                 if (view in {d.relation for d in program.directives if d.kind == "external"}) is not external:
                     program = with_storage(program, view, external)
                     change.catalog.add_definition(change.commit, Definition("external" if external else "store", view, ""))
@@ -188,6 +186,23 @@ class Warehouse:
                 return Commit(None, choice.engine, "nothing new")
             change.adopt(program, choice)
             return change.finish("define", choice)
+
+    def set_level(self, view: str, level: str | None) -> Leveled:
+        """Makes a view an integrity view: "reject" refuses transactions that add rows to it, "warn" and "note" tell the rows. None ends it.
+
+        Tells what is violated now. That stays as it is, and blocks nothing.
+        """
+        if level is not None and level not in LEVELS:
+            raise StoreError(problem("BAD_PARAMETER", value=level, parameter="level", wanted="reject, warn, note or None"))
+        with self._changing(fresh=True) as change:
+            self._known_view(view, change.program)
+            program = with_integrity(change.program, view, level)
+            violated = self._rows_of(view, change)
+            if program.integrity.get(view) == change.program.integrity.get(view):
+                return Leveled(Commit(None, "embedded", "nothing new"), violated)
+            change.catalog.add_definition(change.commit, Definition("level", view, level or ""))
+            change.level(program)
+            return Leveled(change.finish("define", Choice("embedded", "nothing to compute")), violated)
 
     def drop(self, name: str) -> Commit:
         """Removes a relation with its rows and rules, or a type, unless something depends on it."""
@@ -351,7 +366,7 @@ class Warehouse:
         if change.signs:
             change.propagate(choice)
             commit = change.finish("transaction", choice)
-        return replace(commit, number=None, changes=change.read_changes()) if dry_run else commit
+        return change.previewed(commit) if dry_run else commit
 
     # ---- SQL
 
@@ -415,6 +430,24 @@ class Warehouse:
         with self._reading() as state:
             return Held(text, self._query(text, state, engine), state.catalog.last_commit(), follow)
 
+    def levels(self) -> dict[str, str]:
+        """The integrity views and their levels."""
+        with self._reading() as state:
+            return {view: integrity.level for view, integrity in state.program.integrity.items()}
+
+    def violated(self, view: str) -> Answer:
+        """The rows of a view: of an integrity view, what is violated now."""
+        with self._reading() as state:
+            self._known_view(view, state.program)
+            return self._rows_of(view, state)
+
+    def _rows_of(self, view: str, state: State) -> Answer:
+        from viewkeeper.answer import Answer
+        from viewkeeper.program.arrow import to_real
+
+        relation = state.program.relation(view)
+        return Answer(to_real(state.rows(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
+
     def last(self) -> int:
         """The number of the last commit; 0 if there is none."""
         with self._reading() as state:
@@ -467,9 +500,7 @@ class Warehouse:
         from viewkeeper.explain import cost_of, explain
 
         with self._reading() as state:
-            self._known(view, state.program)
-            if view not in state.program.derived:
-                raise StoreError(problem("NOT_A_VIEW", relation=view))
+            self._known_view(view, state.program)
             cost = cost_of(view, state.kept[view], state.catalog)
             return replace(explain(state.program, state.kept, view), cost=cost)
 
@@ -519,9 +550,7 @@ class Warehouse:
         with self._reading() as state:
             program = state.program
             if view is not None:
-                self._known(view, program)
-                if view not in program.derived:
-                    raise StoreError(problem("NOT_A_VIEW", relation=view))
+                self._known_view(view, program)
                 self._stored(view, state)
             views = program.derived - program.external if view is None else {view}
             work = Work.of(program, reach(dependencies(program), set(views)) & program.derived)
@@ -626,6 +655,11 @@ class Warehouse:
         if name not in program.by_name:
             raise StoreError(problem("UNKNOWN_RELATION", relation=name, near=closest(name, program.by_name)))
 
+    def _known_view(self, name: str, program: Program) -> None:
+        self._known(name, program)
+        if name not in program.derived:
+            raise StoreError(problem("NOT_A_VIEW", relation=name))
+
     def _stored(self, name: str, state: State) -> None:
         if state.kept[name].place == NOWHERE:
             raise StoreError(problem("NOTHING_STORED", relation=name))
@@ -702,7 +736,9 @@ def _late() -> Iterator[None]:
 def _shown(relation: Relation, state: State) -> Shown:
     kept = state.kept[relation.name]
     rules = tuple(rule for rule in state.program.rules if rule.head.relation == relation.name)
-    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, _place(kept), rules)
+    integrity = state.program.integrity.get(relation.name)
+    level = None if integrity is None else integrity.level
+    return Shown(relation, kept.kind, None if kept.place == NOWHERE else kept.rows, _place(kept), rules, level)
 
 
 def _place(kept: Kept) -> str:

@@ -18,7 +18,7 @@ from viewkeeper.definitions import Definitions
 from viewkeeper.errors import DataError, ProgramError, StoreError, closest, problem, shortened
 from viewkeeper.history import History, changes_of
 from viewkeeper.language import parse_query
-from viewkeeper.program.ast import Column, Constant, Program, Relation, atoms_in
+from viewkeeper.program.ast import Column, Constant, Program, Relation, TypeDeclaration, atoms_in
 from viewkeeper.program.printing import print_constant
 from viewkeeper.program.types import NUMBER, Kind, Type
 from viewkeeper.program.values import BadValue, Stored, format_date, format_decimal, format_timestamp, restore, text_parser
@@ -194,7 +194,7 @@ class Fitting:
         self.values = [_bound(column, text, self.relation) for column, text in wanted.bound]
         self.where = None
         if wanted.where is not None and wanted.where.strip():
-            self.where = _filter(wanted.where, self.relation, program)
+            self.where = _filter(wanted.where, self.relation, program.types)
 
     @property
     def all(self) -> bool:
@@ -214,13 +214,12 @@ class Fitting:
         from viewkeeper.program.arrow import rows_of_batch
 
         assert self.where is not None
-        program, answer = self.where
-        work = Work.asked(program, answer.name)
+        work, looked_at, answer = self.where
         width = self.relation.arity
         engine = EmbeddedEngine.private()
         try:
             engine.prepare(work.core)
-            engine.insert_rows(program.relation(_ROW), rows)
+            engine.insert_rows(looked_at, rows)
             work.evaluate(engine)
             batches = engine.read(answer)
             return {row[:width] or (1,) for batch in batches for row in rows_of_batch(batch, max(1, answer.arity))}
@@ -244,16 +243,17 @@ def _bound(column: str, text: str, relation: Relation) -> tuple[int, Stored]:
         raise DataError(problem("BAD_ARGUMENT", why=why, hint=f"The column is of type {type_}.")) from None
 
 
-def _filter(where: str, relation: Relation, program: Program) -> tuple[Program, Relation]:
-    """The question which rows fit, over a relation that has just the rows to look at."""
+@lru_cache(256)
+def _filter(where: str, relation: Relation, types: tuple[TypeDeclaration, ...]) -> tuple[Work, Relation, Relation]:
+    """How to find out which rows fit: the work, the relation to put the rows into that are looked at, and the one that has those that fit."""
     names = [variable(c.name, place) for place, c in enumerate(relation.columns)]
     row = Relation(_ROW, tuple(Column(name, c.type) for name, c in zip(names, relation.columns, strict=True)))
     # The filter stands on a line of its own: a comment in it ends there.
-    asked, answer = parse_query(f"{_ROW}({', '.join(names)}), (\n{where}\n)", Program(types=program.types, relations=(row,)))
+    asked, answer = parse_query(f"{_ROW}({', '.join(names)}), (\n{where}\n)", Program(types=types, relations=(row,)))
     if len(list(atoms_in(asked.rules[-1].body))) != 1:
         hint = "A filter compares the columns of a row; define a view for what reads other relations."
         raise DataError(problem("BAD_ARGUMENT", why="the filter reads a relation", hint=hint))
-    return asked, answer
+    return Work.asked(asked, answer.name), row, answer
 
 
 @lru_cache(1000)

@@ -23,6 +23,7 @@ from viewkeeper.cli.output import (
     print_changes,
     print_commit,
     print_explained,
+    print_level,
     print_log,
     print_relations,
     print_rows,
@@ -354,6 +355,39 @@ def advise(
                 if views:
                     opened.store(views, external=external)
                     typer.echo(f"{'external' if external else 'stored'} from now on: {', '.join(views)}")
+
+
+@app.command(cls=Served)
+def level(
+    warehouse: Place,
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
+    level: Annotated[
+        str | None, typer.Argument(metavar="LEVEL", help="reject, warn, note or none.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what is violated, one JSON object a line.")] = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Say how the rows of a view are taken.
+
+    Each row of an integrity view is a violation. reject refuses transactions that add rows to it; warn and note commit
+    them and tell the rows. What is violated already stays, and blocks nothing; it is listed. none makes it a view like
+    any other. Without a level the one it has is told.
+
+    \b
+    Examples:
+      viewkeeper level shop broken reject
+      viewkeeper level shop broken
+    """
+    if level is not None and level not in ("reject", "warn", "note", "none"):
+        raise typer.BadParameter(f"{level} is none of reject, warn, note and none", param_hint="LEVEL")
+    with opened_at(warehouse, token) as opened:
+        if level is None:
+            violated, now = opened.violated(view), opened.levels().get(view)
+        else:
+            now = None if level == "none" else level
+            violated = opened.set_level(view, now).violated
+    print_level(view, now, violated, json)
 
 
 @app.command(cls=Served)

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import combining, east_asian_width
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from viewkeeper.why import Why
 
 
+_SHOWN = 20
+# Of level "reject" there are violations only in what is defined.
+_SAID = {"reject": "violated", "warn": "warning", "note": "note"}
 _MODIFYING = ("insert", "update", "delete", "truncate")
 
 
@@ -100,6 +104,7 @@ def print_why(why: Why, as_json: bool) -> None:
 
 def print_commit(commit: Commit) -> None:
     """What changed, and what it took."""
+    print_violations(commit)
     if commit.number is None:
         typer.echo(f"nothing changed: {commit.reason}")
     else:
@@ -115,6 +120,7 @@ def print_commit(commit: Commit) -> None:
 
 def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
     """What a transaction changed: row by row, or how much of each relation."""
+    print_violations(commit)
     if as_json:
         print_rows(commit.number, commit.changes)
         return
@@ -127,6 +133,30 @@ def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
         typer.echo("nothing was changed (dry run)")
     else:
         typer.echo(f"commit {commit.number} in {commit.seconds:.3f} s on {commit.engine} ({commit.reason})")
+
+
+def print_violations(commit: Commit) -> None:
+    """What came to integrity views, on standard error."""
+    for view, violated in commit.violations.items():
+        rows = _count(violated.changed.inserted_rows, "row")
+        typer.echo(f"{_SAID[violated.level]}: the integrity view {view} has got {rows}", err=True)
+        for text in islice(violated.told(), _SHOWN):
+            typer.echo(f"  {printable(text)}", err=True)
+        if violated.changed.inserted_rows > _SHOWN:
+            typer.echo("  …", err=True)
+
+
+def print_level(view: str, level: str | None, violated: Answer, as_json: bool) -> None:
+    """The level of a view, and the rows that violate it."""
+    if as_json:
+        print_answer(violated, Form.JSON, None)
+        return
+    if level is None:
+        typer.echo(f"{view} is no integrity view; it has {_count(len(violated), 'row')}")
+        return
+    typer.echo(f"{view}: {level}; {'nothing is violated' if not len(violated) else 'violated now:'}")
+    if len(violated):
+        print_answer(violated, Form.TABLE, None)
 
 
 class Results:
@@ -205,7 +235,7 @@ def print_relations(shown: Sequence[Shown], detailed: bool) -> None:
     rows = [
         [
             s.relation.name,
-            s.kind,
+            s.kind if s.level is None else f"{s.kind}, {s.level}",
             "" if s.rows is None else f"{s.rows:,}",
             ", ".join(f"{c.name}: {c.type}" for c in s.relation.columns),
             s.place,

@@ -13,7 +13,7 @@ import viewkeeper
 from viewkeeper.client import calls
 from viewkeeper.client.answers import Rows, columns_of, rows_of
 from viewkeeper.client.blocking import Client
-from viewkeeper.errors import DataError, problem
+from viewkeeper.errors import DataError, problem, shortened
 from viewkeeper.wire import Column, kind_of
 
 if TYPE_CHECKING:
@@ -62,8 +62,26 @@ class Remote:
     def log(self, since: int, view: str | None) -> list[Logged]:
         return [cast("Logged", RemoteLogged(told)) for told in self.client.run(calls.log(since, view))]
 
+    def levels(self) -> dict[str, str]:
+        return {told["name"]: told["level"] for told in self.client.views() if told["level"] is not None}
+
+    def violated(self, view: str) -> Answer:
+        return _answer(self.client.view(view).rows())
+
+    def set_level(self, view: str, level: str | None) -> RemoteLeveled:
+        told = self.client.set_level(view, level)
+        columns = columns_of(told["columns"])
+        return RemoteLeveled(_answer(Rows(columns, rows_of(columns, told["violated"]))))
+
     def changes(self, commit: int) -> Mapping[str, Any]:
         return _changes(self.client.run(calls.commit_told(commit))["changes"])
+
+
+@dataclass(frozen=True)
+class RemoteLeveled:
+    """The rows that violate a view now."""
+
+    violated: Answer
 
 
 class RemoteShown:
@@ -129,7 +147,8 @@ def _commit(told: Mapping[str, Any]) -> Commit:
 
 def _more(told: Mapping[str, Any]) -> dict[str, Any]:
     violations = {
-        name: RemoteViolated(name, one["level"], one["message"], _violated(one)) for name, one in told["violations"].items()
+        name: RemoteViolated(name, one["level"], _violated(one), tuple(one.get("messages") or ()))
+        for name, one in told["violations"].items()
     }
     return {"repeated": told.get("repeated", False), "violations": violations}
 
@@ -140,8 +159,13 @@ class RemoteViolated:
 
     view: str
     level: str
-    message: str
     changed: RemoteChanged
+    messages: tuple[str, ...]
+
+    def told(self) -> Iterator[str]:
+        """For each row that came the message about it, or the row itself."""
+        rows = (f"{self.view}({', '.join(shortened(repr(value)) for value in row)})" for _, row in self.changed.values())
+        return iter(self.messages) if self.messages else rows
 
 
 def _violated(told: Mapping[str, Any]) -> RemoteChanged:

@@ -245,7 +245,7 @@ class Declarations:
     # ---- directives
 
     def direct(self, node: Node) -> None:
-        """``.input name(…)``, ``.output``, ``.printsize`` and ``.external``."""
+        """``.input name(…)``, ``.output``, ``.printsize``, ``.external`` and ``.integrity``."""
         keyword, names, *parameters = node.children
         kind = str(keyword)[1:]
         pairs = self._parameters(kind, [tree(parameter) for parameter in parameters if parameter is not None])

@@ -14,7 +14,7 @@ from viewkeeper.language.trees import Node, span_of, token, tree
 from viewkeeper.program.ast import Literal, Program, Rule, TypeDeclaration
 from viewkeeper.program.printing import INNER
 
-_DIRECTIVES = (".decl", ".type", ".input", ".output", ".printsize", ".external", ".pragma", ".plan")
+_DIRECTIVES = (".decl", ".type", ".input", ".output", ".printsize", ".external", ".integrity", ".pragma", ".plan")
 _REFUSED_DIRECTIVES = {
     ".comp": "components", ".init": "components", ".override": "components", ".functor": "functors", ".lattice": "lattices",
     ".limitsize": ".limitsize", ".include": ".include", ".once": ".once",

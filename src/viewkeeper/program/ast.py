@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -232,7 +233,7 @@ class TypeDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``.input``, ``.output``, ``.printsize`` or ``.external`` of one relation."""
+    """``.input``, ``.output``, ``.printsize``, ``.external`` or ``.integrity`` of one relation."""
 
     kind: str
     relation: str
@@ -241,6 +242,21 @@ class Directive:
 
     def get(self, name: str, default: str) -> str:
         return dict(self.parameters).get(name, default)
+
+
+REJECT = "reject"
+LEVELS = (REJECT, "warn", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """What happens when a row comes to an integrity view, and a message about such a row in which {column} is its value."""
+
+    level: str
+    message: str = ""
+
+
+NAMED_IN_MESSAGE = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -280,6 +296,12 @@ class Program:
 
         together = [component for component in components(dependencies(self)) if named & set(component)]
         return frozenset(name for component in together for name in component if name in self.by_name)
+
+    @cached_property
+    def integrity(self) -> dict[str, Integrity]:
+        """Views whose rows are violations, and how they are taken."""
+        declared = {d.relation: d for d in self.directives if d.kind == "integrity" and d.relation in self.derived}
+        return {view: Integrity(d.get("level", REJECT), d.get("message", "")) for view, d in sorted(declared.items())}
 
     def inner_of(self, views: AbstractSet[str]) -> frozenset[str]:
         """The inner relations of these views."""

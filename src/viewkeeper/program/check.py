@@ -8,9 +8,12 @@ from dataclasses import replace
 from viewkeeper.errors import Problem, Span, closest, counted, problem, shortened
 from viewkeeper.program.alternatives import MOST_ALTERNATIVES, body_alternatives, count_alternatives, rule_alternatives
 from viewkeeper.program.ast import (
+    LEVELS,
+    NAMED_IN_MESSAGE,
     Aggregate,
     Atom,
     Constant,
+    Directive,
     Either,
     Literal,
     Program,
@@ -25,7 +28,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.printing import print_term
+from viewkeeper.program.printing import print_directive, print_term
 from viewkeeper.program.safety import bound_variables, check_rule, inner_variables, is_constant_fact, scope_variables
 from viewkeeper.program.strata import check_strata, components, dependencies, reads
 from viewkeeper.program.types import Type
@@ -134,16 +137,47 @@ def _directives(program: Program, doubtful: frozenset[str]) -> Iterable[Problem]
             yield _unknown(directive.relation, directive.span, known)
         if directive.kind == "external" and directive.relation in known and directive.relation not in derived | doubtful:
             yield problem("EXTERNAL_BASE", directive.span, relation=directive.relation)
+        if directive.kind == "integrity":
+            yield from _integrity(directive, program, doubtful)
         for name, value in directive.parameters:
             found = parameter_problem(directive.kind, name, value, directive.span, directive.span)
             if found is not None:
                 yield found
 
 
+def _integrity(directive: Directive, program: Program, doubtful: frozenset[str]) -> Iterable[Problem]:
+    name = directive.relation
+    if name not in program.by_name or name in doubtful:
+        return
+    if name not in program.derived:
+        yield problem("INTEGRITY_BASE", directive.span, relation=name)
+    first = next(d for d in program.directives if (d.kind, d.relation) == ("integrity", name))
+    if first != directive:
+        old, new = print_directive(first), print_directive(directive)
+        yield problem("CONFLICTING_DEFINITION", directive.span, what="integrity view", name=name, old=old, new=new)
+    yield from message_problems(program.relation(name), directive.get("message", ""), directive.span)
+
+
+def message_problems(relation: Relation, message: str, span: Span | None = None) -> Iterable[Problem]:
+    """The columns that a message names and that the relation does not have."""
+    known = [column.name for column in relation.columns]
+    for name in NAMED_IN_MESSAGE.findall(message):
+        if name not in known:
+            near, columns = closest(name, known), f"Its columns are {', '.join(known)}." if known else "It has no columns."
+            yield problem("UNKNOWN_COLUMN", span, relation=relation.name, column=name, near=near, columns=columns)
+
+
 def parameter_problem(kind: str, name: str, value: str, name_span: Span | None, value_span: Span | None) -> Problem | None:
     """What is wrong with a parameter of a directive."""
     if kind == "external":
         return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near="", known="none: .external takes no parameters")
+    if kind == "integrity":
+        if name == "level" and value not in LEVELS:
+            return problem("BAD_PARAMETER", value_span, parameter=name, value=value, wanted="reject, warn or note")
+        if name not in ("level", "message"):
+            near = closest(name, ("level", "message"))
+            return problem("UNKNOWN_PARAMETER", name_span, parameter=name, near=near, known="level and message")
+        return None
     match name:
         case "IO" if value not in (("file", "stdout") if kind == "output" else ("file",)):
             hint = "Only files (IO=file) are read and written, and standard output (IO=stdout) is written."

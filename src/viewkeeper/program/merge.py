@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,13 +37,19 @@ def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
         Program(
             base.types + tuple(t for t in more.types if t.name not in types),
             base.relations + tuple(r for r in more.relations if r.name not in relations),
-            base.directives + tuple(d for d in more.directives if d not in base.directives),
+            (*_not_renewed(base, more), *(d for d in more.directives if d not in base.directives)),
             base.rules + tuple(r for r in more.rules if r not in old_rules),
             base.pragmas + tuple(p for p in more.pragmas if p not in base.pragmas),
             base.inner + tuple(r for r in more.inner if r.name not in {i.name for i in base.inner}),
         ),
         problems,
     )
+
+
+def _not_renewed(base: Program, more: Program) -> Iterator[Directive]:
+    """The directives that stay: how an integrity view is taken can be said anew."""
+    renewed = {d.relation for d in more.directives if d.kind == "integrity" and d not in base.directives}
+    return (d for d in base.directives if d.kind != "integrity" or d.relation not in renewed)
 
 
 def _conflict(what: str, declared: Relation | TypeDeclaration, old: str, new: str) -> Problem:
@@ -68,6 +75,17 @@ def with_storage(program: Program, view: str, external: bool) -> Program:
     """With a view stored, or external."""
     others = tuple(d for d in program.directives if (d.kind, d.relation) != ("external", view))
     return replace(program, directives=(*others, Directive("external", view)) if external else others)
+
+
+def with_integrity(program: Program, view: str, level: str | None, message: str | None = None) -> Program:
+    """With a view of which each row is a violation, or with None one that is no such view. It keeps the message it has, unless there is another."""
+    others = tuple(d for d in program.directives if (d.kind, d.relation) != ("integrity", view))
+    if level is None:
+        return replace(program, directives=others)
+    known = program.integrity.get(view)
+    said = message if message is not None else known.message if known is not None else ""
+    parameters = (("level", level), *([("message", said)] if said else []))
+    return replace(program, directives=(*others, Directive("integrity", view, parameters)))
 
 
 def without(program: Program, name: str) -> Program:

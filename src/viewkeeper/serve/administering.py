@@ -60,7 +60,7 @@ async def create_ticket(call: Call) -> Response:
     call.parameters.nothing_else()
     body = await call.struct(TicketBody)
     name = call.readable(body.view)
-    if name not in call.service.warehouse.program.by_name:
+    if name not in call.service.names:
         raise call.unknown(name)
     ticket = call.service.accounts.create_ticket(call.token, name, time.time())
     return json_response(TicketAnswer(ticket, now() + datetime.timedelta(seconds=TICKET_SECONDS)), 201)

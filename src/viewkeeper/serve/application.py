@@ -77,7 +77,7 @@ class Endpoint:
         if answer is not None:
             if status in (408, 413):
                 answer.headers["connection"] = "close"
-            await answer(scope, receive, send)  # type: ignore[arg-type]
+            await answer(scope, receive, send)
 
     async def _answered(self, entry: Entry, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """None: the answer was a stream, and is over."""
@@ -114,7 +114,8 @@ class Endpoint:
         return found
 
 
-async def _no_route(request: Request, error: HTTPException) -> Response:
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
     code = {404: "NO_ROUTE", 405: "NO_METHOD"}.get(error.status_code, "NO_ROUTE")
     answer = error_response(Refused(error.status_code, code, path=request.url.path[:200], method=request.method))
     answer.headers.update(error.headers or {})

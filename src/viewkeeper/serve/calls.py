@@ -50,13 +50,12 @@ class Call:
 
     def unknown(self, name: str) -> Exception:
         """As if it did not exist; names that are near are only those that the token may see."""
-        names = [r.name for r in self.service.warehouse.program.relations if self.grants.sees(r.name)]
+        names = sorted(filter(self.grants.sees, self.service.names))
         return unknown_relation(name[:100], closest(name, names))
 
     def check_writable(self, names: set[str]) -> None:
-        known = self.service.warehouse.program.by_name
         for name in sorted(names):
-            if name not in known or not self.grants.sees(name):
+            if name not in self.service.names or not self.grants.sees(name):
                 raise self.unknown(name)
             if not self.grants.writes(name):
                 raise forbidden(f'write relation "{name}"')

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
 
 from viewkeeper.changed import Changed
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.outcomes import Commit, Result
+from viewkeeper.outcomes import Commit, Result, Violated
 from viewkeeper.serve.answers import columns_of_answer
 from viewkeeper.serve.bodies import (
     ChangedAnswer,
@@ -80,10 +81,10 @@ def _key(call: Call) -> str | None:
 
 def commit_answer(call: Call, commit: Commit, how: str) -> CommitAnswer:
     changes = commit.changes
-    repeated = getattr(commit, "repeated", False)
+    repeated = commit.repeated
     if repeated and commit.number is not None and how != "none" and commit.number >= call.service.oldest():
         changes = call.service.warehouse.changes(commit.number)
-    violations = visible_violations(violation_bodies(getattr(commit, "violations", {})), call.grants)
+    violations = visible_violations(violation_bodies(commit.violations), call.grants)
     told = changes_answer(changes, how, call.grants)
     return CommitAnswer(commit.number, repeated, commit.engine, commit.reason, commit.seconds, told, violations)
 
@@ -109,14 +110,15 @@ def _rows_answer(changed: Changed) -> ChangedAnswer:
     )
 
 
-def violation_bodies(violations: Any) -> dict[str, ViolationBody]:
+def violation_bodies(violations: Mapping[str, Violated]) -> dict[str, ViolationBody]:
     """Rows that came to integrity views."""
     found = {}
-    for name, violated in dict(violations or {}).items():
+    for name, violated in violations.items():
         relation = violated.changed.relation
         columns = tuple(Column(*column) for column in told_columns(relation))
         rows = json_rows(violated.changed.stored[0], relation)
-        found[name] = ViolationBody(violated.level, violated.message or "", rows, columns)
+        messages = list(violated.told()) if violated.message else None
+        found[name] = ViolationBody(violated.level, violated.message, rows, columns, messages)
     return found
 
 
@@ -143,7 +145,7 @@ def _define(call: Call, body: DefinitionBody) -> DefinitionAnswer:
         assert body.drop is not None
         commit = warehouse.drop(body.drop)
     service.committed(commit, defines=True)
-    violations = violation_bodies(getattr(commit, "violations", {}))
+    violations = violation_bodies(commit.violations)
     return DefinitionAnswer(
         commit.number,
         commit.engine,
@@ -171,7 +173,7 @@ def _sql(call: Call, text: str) -> DefinitionAnswer:
 
     results = warehouse.sql(text, each=each)
     changes = {name: changed for commit in told for name, changed in commit.changes.items()}
-    violations = {n: b for commit in told for n, b in violation_bodies(getattr(commit, "violations", {})).items()}
+    violations = {n: b for commit in told for n, b in violation_bodies(commit.violations).items()}
     numbers = [commit.number for commit in told if commit.number is not None]
     return DefinitionAnswer(
         max(numbers, default=None),

@@ -41,6 +41,18 @@ _CONFLICTS = {
     "HIDDEN_REASON",
     "SUBSCRIPTION_DIFFERS",
 }
+_OURS = {
+    "CATALOG_DAMAGED",
+    "CATALOG_VERSION",
+    "CHANGED_MEANWHILE",
+    "DISK_FAILED",
+    "ENGINE_FAILED",
+    "INTERNAL",
+    "NOT_A_WAREHOUSE",
+    "READ_ONLY",
+    "SERVER_FAILED",
+    "UNREADABLE",
+}
 _STATUS = {"LOG_TRIMMED": 410, "QUERY_TOO_SLOW": 503, "LOCKED": 503, "CLOSED": 503, "DISK_FULL": 507}
 
 
@@ -54,21 +66,7 @@ def status_of(error: ViewkeeperError) -> int:
         return 409
     if error.code in _STATUS:
         return _STATUS[error.code]
-    return 400 if isinstance(error, (ProgramError, DataError, EvaluationError)) or error.code in _ASKED else 500
-
-
-_ASKED = {
-    "STRICT",
-    "NOT_A_VIEW",
-    "DATA_CONFLICT",
-    "UNKNOWN_RELATION",
-    "NOTHING_STORED",
-    "NO_KEY",
-    "CONFLICTING_DEFINITION",
-    "SPARK_MISSING",
-    "JAVA_MISSING",
-    "UNKNOWN_ENGINE",
-}
+    return 500 if error.code in _OURS else 400
 
 
 def body_of(error: ViewkeeperError, violations: Mapping[str, ViolationBody] | None = None) -> ErrorBody:

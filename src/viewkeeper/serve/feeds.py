@@ -1,7 +1,7 @@
 """Feeds: what changes in an answer, computed and encoded once for all who follow it.
 
 1. A commit is published. Each feed reads from the log what the commits since its last look changed, and encodes that.
-2. The events go to the feed's ring, which holds the last few, and everybody who waits is woken.
+2. The events go to the feed's ring, which holds the last few, and are written to everybody who waits for them.
 3. A subscriber is only a position, the last commit it was told. What comes after it is in the ring, or for one that is behind in the log.
 
 So a slow subscriber costs nothing but its position, and never delays anybody.
@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -57,6 +58,18 @@ class Event:
     commit: int
     data: bytes
 
+    @cached_property
+    def chunk(self) -> bytes:
+        """As one chunk of HTTP, for all to whom it is written directly."""
+        return b"%x\r\n%s\r\n" % (len(self.data), self.data) if self.data else b""
+
+
+class Waiting(Protocol):
+    """A subscriber that has been told everything and waits for more."""
+
+    def push(self, events: Sequence[Event]) -> bool:
+        """Writes events at once, if that is possible without waiting."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -94,22 +107,33 @@ class Feed:
         self.last_told = 0.0
         self.events: deque[Event] = deque()
         self._bytes = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[Waiting, asyncio.Future[None]] = {}
         self._heartbeat = (-1, b"")
         self.task: asyncio.Task[None] | None = None
 
-    def moved(self) -> asyncio.Future[None]:
-        """Done when there is something new."""
+    def moved(self, subscriber: Waiting) -> asyncio.Future[None]:
+        """Done when there is something that the subscriber must see to itself."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
+        self._waiting[subscriber] = waiting
         return waiting
+
+    def left_by(self, subscriber: Waiting) -> None:
+        self._waiting.pop(subscriber, None)
 
     def wake(self) -> None:
         """Wakes all who wait."""
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
             if not one.done():
                 one.set_result(None)
+
+    def _push(self, events: Sequence[Event]) -> None:
+        """Writes events to all who wait; who cannot take them now is woken and sees to it."""
+        late = [subscriber for subscriber in self._waiting if not subscriber.push(events)]
+        for subscriber in late:
+            waiting = self._waiting.pop(subscriber)
+            if not waiting.done():
+                waiting.set_result(None)
 
     def take(self, look: Look) -> None:
         """What was found becomes what subscribers read."""
@@ -127,9 +151,11 @@ class Feed:
             self._bytes -= len(dropped.data)
             self.floor = dropped.commit
         self.upto = max(self.upto, look.until)
-        if look.gone or look.reset is not None or look.events:
-            self.last_told = time.monotonic()
+        if look.gone or look.reset is not None:
             self.wake()
+        elif look.events:
+            self.last_told = time.monotonic()
+            self._push(look.events)
 
     def after(self, position: int) -> tuple[bytes, int] | None:
         """What to send to a subscriber at a position, and the position it has then; None: only the log knows."""

@@ -43,7 +43,7 @@ def visible_violations(found: Mapping[str, ViolationBody], grants: Grants) -> di
     return {name: body for name, body in found.items() if grants.reads(name)}
 
 
-def visible_why(why: Why, grants: Grants, names: set[str]) -> Why:
+def visible_why(why: Why, grants: Grants, names: frozenset[str]) -> Why:
     """The tree without rows of hidden relations and without the rules that read them. ``names``: all relations there are."""
     if grants.reads_all:
         return why

@@ -44,15 +44,15 @@ class Metrics:
         self.seconds = Histogram()
 
     def committed(self, commit: Commit) -> None:
-        if getattr(commit, "repeated", False):
+        if commit.repeated:
             self.repeated += 1
         elif commit.number is not None:
             self.commits += 1
             self.rows += sum(c.inserted_rows + c.deleted_rows for c in commit.changes.values())
             self.seconds.add(commit.seconds)
 
-    def sent(self, size: int) -> None:
-        self.events += 1
+    def sent(self, size: int, events: int = 1) -> None:
+        self.events += events
         self.bytes += size
 
     def text(self) -> str:

@@ -37,16 +37,15 @@ async def views(call: Call) -> Response:
     def work() -> ViewsAnswer:
         warehouse = call.service.warehouse
         commit = warehouse.last()
-        names = {relation.name for relation in warehouse.program.relations}
-        if only is not None and only not in names:
+        if only is not None and only not in call.service.names:
             raise call.unknown(only)
         shown = [s for s in warehouse.show() if call.grants.sees(s.relation.name) and only in (None, s.relation.name)]
-        return ViewsAnswer([_relation(call, s, names) for s in shown], commit)
+        return ViewsAnswer([_relation(call, s) for s in shown], commit)
 
     return json_response(await call.service.read(work))
 
 
-def _relation(call: Call, shown: Shown, names: set[str]) -> RelationAnswer:
+def _relation(call: Call, shown: Shown) -> RelationAnswer:
     relation, readable = shown.relation, call.grants.reads(shown.relation.name)
     columns = [Column(*column) for column in told_columns(relation)]
     return RelationAnswer(
@@ -129,8 +128,7 @@ async def why(call: Call) -> Response:
         warehouse = call.service.warehouse
         if not call.grants.reads_all:
             warehouse.check_visible(body.row, call.grants.reads, row=True)
-        names = {relation.name for relation in warehouse.program.relations}
-        told = visible_why(warehouse.why(body.row), call.grants, names)
+        told = visible_why(warehouse.why(body.row), call.grants, call.service.names)
         return WhyAnswer(bool(told), str(told), [json_value(entry) for entry in told.to_dicts()])
 
     return json_response(await call.service.read(work))

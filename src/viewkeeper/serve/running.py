@@ -21,8 +21,10 @@ from viewkeeper.serve.calls import bad_request
 from viewkeeper.serve.envelopes import envelope
 from viewkeeper.serve.service import Service
 from viewkeeper.serve.settings import Settings
+from viewkeeper.serve.streams import PROTOCOL
 
 _GRACE = 8
+_SWITCH = 0.0005
 _HEAD_SECONDS = 20.0
 _LOOPBACK = ("localhost", "ip6-localhost")
 
@@ -41,7 +43,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["viewkeeper.transport"] = self.transport  # type: ignore[typeddict-unknown-key]
+        self.scope[PROTOCOL] = self  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         self._head.cancel()
@@ -97,6 +99,8 @@ def serve(
     check_host(settings)
     _log()
     _more_files()
+    # The thread that talks to everybody must not wait long for one that computes.
+    sys.setswitchinterval(_SWITCH)
     service = Service(path, settings, engine, durable)
     try:
         with _listening(settings) as listener:

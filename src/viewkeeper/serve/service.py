@@ -44,6 +44,7 @@ class Service:
         self.closing = False
         self.last = self.warehouse.last()
         self.levels: dict[str, str] = {}
+        self.names: frozenset[str] = frozenset()
         self._waiting = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,7 +55,7 @@ class Service:
         """Takes the warehouse; returns the admin's token if there was none before."""
         self._stack.enter_context(self.warehouse.hold({"url": url}))
         self.last = self.warehouse.last()
-        self.levels = self.find_levels()
+        self.names, self.levels = self.find_names()
         self.accounts = Accounts(self.path)
         self._stack.callback(self.accounts.close)
         self._stack.callback(self._remove_local_token)
@@ -139,17 +140,20 @@ class Service:
     def committed(self, commit: Commit, defines: bool = False) -> None:
         """Tells the hub; called by the writer, so that it is told even if nobody waits for the answer any more."""
         self.metrics.committed(commit)
-        if commit.number is None or getattr(commit, "repeated", False):
+        if commit.number is None or commit.repeated:
             return
-        levels = self.find_levels() if defines else None
-        changed = None if defines else frozenset(commit.changes)
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._publish, commit.number, changed, levels)
+        if defines:
+            self._loop.call_soon_threadsafe(self._publish, commit.number, None, self.find_names())
+        else:
+            self._loop.call_soon_threadsafe(self._publish, commit.number, frozenset(commit.changes), None)
 
-    def _publish(self, commit: int, changed: frozenset[str] | None, levels: dict[str, str] | None) -> None:
+    def _publish(
+        self, commit: int, changed: frozenset[str] | None, defined: tuple[frozenset[str], dict[str, str]] | None
+    ) -> None:
         self.last = max(self.last, commit)
-        if levels is not None:
-            self.levels = levels
+        if defined is not None:
+            self.names, self.levels = defined
         self.hub.publish(commit, changed)
 
     # ---- what feeds need
@@ -160,8 +164,9 @@ class Service:
     def encode(self, topic: Topic, told: Told) -> tuple[Event, ...]:
         return encoded(topic, told, self.levels.get(topic.wanted.view))
 
-    def find_levels(self) -> dict[str, str]:
-        return self.warehouse.levels() if hasattr(self.warehouse, "levels") else {}
+    def find_names(self) -> tuple[frozenset[str], dict[str, str]]:
+        """The names of all relations, and the levels of integrity views."""
+        return frozenset(self.warehouse.program.by_name), self.warehouse.levels()
 
     def oldest(self) -> int:
         return self.warehouse.oldest() if hasattr(self.warehouse, "oldest") else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import msgspec
 
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.serve.envelopes import LOG, envelope, internal_error
-from viewkeeper.serve.feeds import Feed, Topic
+from viewkeeper.serve.feeds import Event, Feed, Topic
 from viewkeeper.serve.grants import Refused, Token, unknown_relation
 from viewkeeper.watched import Found, json_rows, told_columns
 from viewkeeper.wire import END, RESET, SNAPSHOT, Column, event
@@ -30,7 +30,8 @@ PIECE = 64 * 1024
 """What is longer goes out in pieces, each when the one before has gone."""
 SNAPSHOT_ROWS = 5_000
 _SHARED_BYTES = 32 * 1024 * 1024
-_TRANSPORT = "viewkeeper.transport"
+PROTOCOL = "viewkeeper.protocol"
+"""Where a scope has the connection, if it is one of ``running``."""
 _START = {
     "type": "http.response.start",
     "status": 200,
@@ -44,12 +45,13 @@ _START = {
 
 @dataclass(frozen=True)
 class Start:
-    """Where a subscriber begins: at a commit; None: with a snapshot."""
+    """Where a subscriber begins: at a commit; None: with a snapshot, because of ``reset`` if there is one."""
 
     topic: Topic
     token: Token
     position: int | None
     name: str | None = None
+    reset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,11 @@ class Stream:
 
     def __init__(self, service: Service, feed: Feed, start: Start, send: Send, scope: Mapping[str, Any]) -> None:
         self.service, self.feed, self.start, self._send = service, feed, start, send
-        self.transport = scope.get(_TRANSPORT)
+        self.protocol = scope.get(PROTOCOL)
         self.task: asyncio.Task[Any] | None = asyncio.current_task()
         self.sending: float | None = None
         self.ending: ViewkeeperError | None = None
+        self.position = 0
         self._whole = True
         self._beat = feed.beat
 
@@ -76,28 +79,44 @@ class Stream:
         """Tells everything after a position, or a snapshot first, until somebody ends it."""
         await self._write(b"retry: 1000\n\n")
         if position is None:
-            position = await self._snapshot(SNAPSHOT)
+            reset = self.start.reset
+            self.position = await self._snapshot(SNAPSHOT if reset is None else RESET, reset)
+        elif position > self.service.last:
+            self.position = await self._snapshot(RESET, f"there is no commit {position}")
+        else:
+            self.position = position
         feed = self.feed
         while True:
             if feed.gone:
                 raise unknown_relation(feed.topic.wanted.view)
-            if position < feed.reset_at:
-                position = await self._snapshot(RESET, feed.reason)
+            if self.position < feed.reset_at:
+                self.position = await self._snapshot(RESET, feed.reason)
                 continue
-            found = feed.after(position)
+            found = feed.after(self.position)
             if found is None:
-                position = await self._catch_up(position)
+                self.position = await self._catch_up(self.position)
                 continue
-            data, position = found
+            data, self.position = found
             if data:
                 await self._write(data)
                 self._beat = feed.beat
-                continue
-            if self._beat < feed.beat:
+            elif self._beat < feed.beat:
                 self._beat = feed.beat
-                await self._write(feed.heartbeat(position))
-                continue
-            await feed.moved()
+                await self._write(feed.heartbeat(self.position))
+            else:
+                await feed.moved(self)
+
+    def push(self, events: Sequence[Event]) -> bool:
+        """Writes events straight to the connection, unless they are large, or it has not taken yet what was written before."""
+        chunk = b"".join(one.chunk for one in events) if len(events) > 1 else events[0].chunk
+        protocol = self.protocol
+        if protocol is None or len(chunk) > PIECE or protocol.flow.write_paused or events[0].first <= self.position:
+            return False
+        if chunk and not protocol.transport.is_closing():
+            protocol.transport.write(chunk)
+            self.service.metrics.sent(len(chunk), len(events))
+        self.position, self._beat = events[-1].commit, self.feed.beat
+        return True
 
     async def _catch_up(self, position: int) -> int:
         """Reads the log for this subscriber alone."""
@@ -146,8 +165,8 @@ class Stream:
 
     def cut(self) -> None:
         """Ends it at once, with what was not sent yet."""
-        if self.transport is not None:
-            self.transport.abort()
+        if self.protocol is not None:
+            self.protocol.transport.abort()
         self.end(Refused(503, "CLOSING"))
 
 
@@ -180,6 +199,7 @@ class Streams:
             self.by_token[token] -= 1
             if not self.by_token[token]:
                 del self.by_token[token]
+            feed.left_by(stream)
             service.hub.leave(feed)
 
     async def _told(self, stream: Stream) -> None:
@@ -274,6 +294,6 @@ def _is_fresh(task: asyncio.Task[Taken], feed: Feed) -> bool:
 async def _disconnected(receive: Callable[[], Awaitable[Any]], stream: Stream) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    stream.transport = None
+    stream.protocol = None
     if stream.task is not None:
         stream.task.cancel()

@@ -10,6 +10,7 @@ from sqlglot import exp
 from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.program.merge import without, without_spans
 from viewkeeper.program.strata import dependencies, reach
+from viewkeeper.sql.integrity import altered_view, read_integrity
 from viewkeeper.sql.naming import found, new_name, only, plain_name
 from viewkeeper.sql.reading import Statement, read_script
 from viewkeeper.sql.tables import altered_table, created_table, refuse_properties
@@ -29,6 +30,8 @@ def folded(text: str, name: str, program: Program) -> Program:
 def defined(statement: Statement, program: Program) -> Program:
     """The program after CREATE or ALTER; the same one if IF NOT EXISTS finds it there. Raises ProgramError."""
     tree = statement.tree
+    if isinstance(tree, exp.Alter) and tree.args.get("kind") == "VIEW":
+        return without_spans(altered_view(statement, program))
     if isinstance(tree, exp.Alter):
         return without_spans(altered_table(statement, program))
     if not isinstance(tree, exp.Create) or tree.args.get("kind") not in ("TABLE", "VIEW"):
@@ -61,16 +64,18 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
     tree = statement.tree
     only(statement, tree, "this", "kind", "exists", "properties", "expression", "replace")
     properties = tree.args.get("properties") or exp.Properties()
-    others = [p for p in properties.expressions if not isinstance(p, exp.MaterializedProperty)]
+    integrity, others = read_integrity(statement, properties.expressions)
+    external = not any(isinstance(p, exp.MaterializedProperty) for p in others)
+    others = [p for p in others if not isinstance(p, exp.MaterializedProperty)]
     refuse_properties(statement, exp.Properties(expressions=[p.copy() for p in others]), _PROPERTIES)
     if tree.args.get("expression") is None:
         statement.refuse("SQL_SYNTAX", table, why="a view needs a query: AS SELECT …")
     from viewkeeper.sql.lowering import lower_view
 
     columns, query = _columns(statement, tree.this), tree.args["expression"]
-    external = len(others) == len(properties.expressions)
     if known is None:
-        return _stored(lower_view(statement, table.name, query, columns, program), table.name, external)
+        after = lower_view(statement, table.name, query, columns, program)
+        return integrity.applied(statement, _stored(after, table.name, external), table.name)
     above = _above(known, program)
     _refuse_circle(statement, query, known, above)
     base = program
@@ -81,7 +86,7 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
         why = f"would have other columns, and is read by {', '.join(sorted(above))}"
         hint = "Drop what reads it first, and define that again behind it."
         statement.refuse("SQL_REPLACED", table, view=known, why=why, hint=hint)
-    return _stored(_replaced(known, program, lowered), known, external)
+    return integrity.applied(statement, _stored(_replaced(known, program, lowered), known, external), known)
 
 
 def _stored(program: Program, view: str, external: bool) -> Program:

@@ -68,6 +68,8 @@ def read_script(text: str, name: str = "<sql>") -> list[Statement]:
 
 
 def _parsed(dialect: AnsiSpark, tokens: list[Token], text: str) -> exp.Expr:
+    if [token.text.upper() for token in tokens[:2]] == ["ALTER", "MATERIALIZED"]:
+        tokens = [tokens[0], *tokens[2:]]  # as if it were any view, which sqlglot understands
     plain = plain_rows(tokens)
     [tree] = dialect.parser().parse(tokens if plain is None else plain[0], text)
     assert tree is not None

@@ -87,7 +87,7 @@ class Kept:
 @dataclass(frozen=True)
 class Definition:
     """A text that was defined ("define", "replace", "sql"), or the name of a relation that was dropped ("drop"), is stored from
-    then on ("store") or is not any more ("external")."""
+    then on ("store") or is not any more ("external"), or is an integrity view of the level in the text ("level")."""
 
     kind: str
     name: str
