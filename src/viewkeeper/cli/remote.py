@@ -225,6 +225,8 @@ def _content(path: Path) -> bytes:
         with suppress(gzip.BadGzipFile):
             data = gzip.decompress(data) if path.suffix == ".gz" else data
         return data
+    except FileNotFoundError:
+        raise DataError(problem("BAD_FILE", file=path, why="there is no such file", hint="Check the name.")) from None
     except (OSError, EOFError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise DataError(problem("BAD_FILE", file=path, why=why, hint="Check the name.")) from None

@@ -62,8 +62,7 @@ class Watched:
             typer.echo(line)
 
     def print_counts(self) -> None:
-        noun = "change" if self.changes == 1 else "changes"
-        typer.echo(f"\n{self.changes:,} {noun}: +{self.inserted:,} -{self.deleted:,}", err=True)
+        typer.echo(f"\n{_count(self.changes, 'change')}: +{self.inserted:,} -{self.deleted:,}", err=True)
 
     def _lines(self, change: Change) -> Iterator[str]:
         commits = (
@@ -73,7 +72,7 @@ class Watched:
         )
         if change.whole:
             why = f" ({change.reason})" if change.reason else ""
-            yield typer.style(f"{commits}: {change.kind}{why}, {len(change.inserted):,} rows", bold=True)
+            yield typer.style(f"{commits}: {change.kind}{why}, {_count(len(change.inserted), 'row')}", bold=True)
         else:
             level = f" {change.level}" if change.level else ""
             yield typer.style(f"{commits}{level}: +{len(change.inserted):,} -{len(change.deleted):,}", bold=True)
@@ -95,3 +94,7 @@ class Watched:
 def _rows(change: Change) -> Iterator[tuple[str, tuple[object, ...]]]:
     yield from (("delete", row) for row in change.deleted)
     yield from (("insert", row) for row in change.inserted)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
