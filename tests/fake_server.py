@@ -135,6 +135,8 @@ class FakeServer:
         elif parts.path == "/v1/views/r":
             page = {"view": "r", "commit": len(self.history), "columns": COLUMNS, "rows": sorted(self.rows), "next": None}
             await self._json(writer, 200, page)
+        elif parts.path == "/v1/commits":
+            await self._json(writer, 200, {"commits": [{"commit": 1}], "last": len(self.history)})
         elif parts.path == "/v1/views/r/changes":
             await self._events(writer, headers, parameters)
         elif parts.path.endswith("/ack"):

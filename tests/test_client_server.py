@@ -250,11 +250,24 @@ def test_too_many_subscriptions(server: Server, client: Client) -> None:
         assert {copy.state for copy in copies} == {"live"}
 
 
-def test_a_commit_that_does_not_concern_a_copy_is_not_waited_for_long(client: Client) -> None:
-    with client.live("many") as copy:
-        done = client.commit(inserts={"depends": [("a", "b")]})
-        assert copy.wait_for(done.number or 0, 30)
-        assert copy.commit == done.number
+def test_a_commit_that_does_not_concern_a_copy_is_not_waited_for_long(tmp_path: Path) -> None:
+    async def main(url: str, token: str) -> None:
+        async with connect_async(url, token) as client, await client.live("many") as copy:
+            done = await client.commit(inserts={"depends": [("a", "b")]})
+            assert await copy.wait_for(done.number or 0, 30)
+            assert (copy.commit, await copy.wait_for(99, 0.5)) == (done.number, False)
+
+    with serving(make_warehouse(tmp_path / "shop", PROGRAM), "--heartbeat", "1h") as quiet:
+        with (
+            connect(quiet.url, quiet.token) as client,
+            client.live("many") as copy,
+            client.live("many", buffered=True) as later,
+        ):
+            done = client.commit(inserts={"depends": [("c", "d")]})
+            assert copy.wait_for(done.number or 0, 30) and later.wait_for(done.number or 0, 30)
+            assert (copy.commit, later.take(), later.commit) == (done.number, [], done.number)
+            assert not copy.wait_for(99, 0.5)
+        asyncio.run(main(quiet.url, quiet.token))
 
 
 def test_with_an_event_loop(server: Server, client: Client) -> None:

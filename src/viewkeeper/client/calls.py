@@ -140,6 +140,12 @@ def log(since: int, view: str | None) -> Steps[list[dict[str, Any]]]:
         since = found[-1]["commit"]
 
 
+def is_quiet(view: str, since: int, commit: int) -> Steps[bool]:
+    """Did nothing change in a view behind one commit up to another, which is there?"""
+    page = yield Call("GET", "/v1/commits", {"since": str(since), "view": view, "limit": "1"})
+    return page["last"] >= commit and not any(one["commit"] <= commit for one in page["commits"])
+
+
 def commit_told(number: int) -> Steps[dict[str, Any]]:
     """A commit with the rows that came and went."""
     return (yield Call("GET", f"/v1/commits/{number}", {"changes": "rows"}))  # type: ignore[no-any-return]

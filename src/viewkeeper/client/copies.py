@@ -21,6 +21,9 @@ Listener: TypeAlias = Callable[[Change], object]
 MOST_WAITING = 100_000
 """How many rows of changes wait to be taken; with more the connection is not read until some are."""
 
+SOON = 0.25
+"""The server says only now and then how far it is if nothing changes. Who waits longer than so many seconds for a commit asks."""
+
 _log = logging.getLogger("viewkeeper.client")
 
 
@@ -74,6 +77,11 @@ class Copy:
         with self._lock:
             return sum(len(i.inserted) + len(i.deleted) + 1 for i in self._waiting if isinstance(i, Change)) > MOST_WAITING
 
+    @property
+    def position(self) -> int:
+        """The last commit that was applied, or of a buffered copy received."""
+        return self.received if self.buffered else self.commit
+
     # ---- changes
 
     def take_in(self, item: Change | Reached) -> None:
@@ -85,7 +93,7 @@ class Copy:
                 if isinstance(item, Reached) and self._waiting and isinstance(self._waiting[-1], Reached):
                     self._waiting.pop()
                 self._waiting.append(item)
-        self.received = item.commit
+        self.received = max(self.received, item.commit) if isinstance(item, Reached) else item.commit
 
     def apply_waiting(self) -> list[Change]:
         """Applies the changes that wait, and returns them."""

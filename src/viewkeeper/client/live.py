@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from viewkeeper.client.copies import AsMapping, AsSet, Copy
+from viewkeeper.client import calls
+from viewkeeper.client.copies import SOON, AsMapping, AsSet, Copy
 from viewkeeper.client.failures import failed_inside
-from viewkeeper.client.following import Change
+from viewkeeper.client.following import Change, Reached
 from viewkeeper.client.persistence import stopped
 from viewkeeper.errors import ViewkeeperError
 
@@ -56,10 +58,25 @@ class Live(Copy):
 
     def wait_for(self, commit: int, timeout: float | None = None) -> bool:
         """Waits until the copy is at a commit, or of a buffered one until its change is there to be taken. False if it took too long."""
-        arrived = self._wait(lambda: self._position() >= commit, timeout)
-        if not arrived:
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = SOON
+        while True:
+            left = pause if end is None else min(pause, end - time.monotonic())
+            if self._wait(lambda: self.position >= commit, left):
+                return True
             self._raise_error()
-        return arrived
+            if self._ended or end is not None and time.monotonic() >= end:
+                return False
+            if self._is_quiet(commit):
+                self.take_in(Reached(commit))
+            pause = min(pause * 2, 5.0)
+
+    def _is_quiet(self, commit: int) -> bool:
+        if self.state != "live":
+            return False
+        with suppress(ViewkeeperError):
+            return self._changes.client.run(calls.is_quiet(self.view, max(self.position, 0), commit))
+        return False
 
     def close(self) -> None:
         """Ends it; what it holds stays."""
@@ -69,9 +86,6 @@ class Live(Copy):
             self._moved.notify_all()
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join(5)
-
-    def _position(self) -> int:
-        return self.received if self.buffered else self.commit
 
     def _follow(self) -> None:
         try:

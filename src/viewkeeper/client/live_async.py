@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from viewkeeper.client.copies import AsMapping, AsSet, Copy
+from viewkeeper.client import calls
+from viewkeeper.client.copies import SOON, AsMapping, AsSet, Copy
 from viewkeeper.client.failures import failed_inside
-from viewkeeper.client.following import Change
+from viewkeeper.client.following import Change, Reached
 from viewkeeper.client.persistence import stopped
 from viewkeeper.errors import ViewkeeperError
 
@@ -48,9 +49,7 @@ class AsyncLive(Copy):
 
     async def take(self, timeout: float = 0.0) -> list[Change]:
         """Of a buffered copy: waits up to ``timeout`` seconds for a change; applies those that wait, in order, and returns them."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._wait(lambda: self.waiting > 0)
+        await self._soon(lambda: self.waiting > 0, timeout)
         taken = self.apply_waiting()
         async with self._moved:
             self._moved.notify_all()
@@ -60,13 +59,30 @@ class AsyncLive(Copy):
 
     async def wait_for(self, commit: int, timeout: float | None = None) -> bool:
         """Waits until the copy is at a commit, or of a buffered one until its change is there to be taken. False if it took too long."""
-        arrived = False
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                arrived = await self._wait(lambda: (self.received if self.buffered else self.commit) >= commit)
+                pause = SOON
+                while not await self._soon(lambda: self.position >= commit, pause) and not self._ended:
+                    if await self._is_quiet(commit):
+                        self.take_in(Reached(commit))
+                    pause = min(pause * 2, 5.0)
+        arrived = self.position >= commit
         if not arrived:
             self._raise_error()
         return arrived
+
+    async def _soon(self, condition: Callable[[], bool], seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wait(condition)
+        return condition()
+
+    async def _is_quiet(self, commit: int) -> bool:
+        if self.state != "live":
+            return False
+        with suppress(ViewkeeperError):
+            return await self._changes.client.run(calls.is_quiet(self.view, max(self.position, 0), commit))
+        return False
 
     async def close(self) -> None:
         """Ends it; what it holds stays."""
