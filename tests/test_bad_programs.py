@@ -71,6 +71,7 @@ ELSEWHERE: dict[str, str] = {
     "KEY_REUSED": "warehouse",
     "KEY_VIOLATION": "warehouse",
     "LOCKED": "warehouse",
+    "LOG_TRIMMED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
     "NOT_A_ROW": "questions",

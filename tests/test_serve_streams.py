@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.serving import Event, Events, Server, make_warehouse, serving, start
+
+import viewkeeper as vk
+from viewkeeper.serve.service import Service
+from viewkeeper.serve.settings import Settings
 
 DEAR = "/v1/views/dear/changes"
 
@@ -341,10 +347,53 @@ def test_after_a_kill_nothing_is_lost_and_a_repeated_request_is_made_once(tmp_pa
     finally:
         server.kill()
         server.stop()
-    with serving(path) as server:
+    with serving(path, token=server.token) as server:
         again = [server.commit("price", [f"item {n}", 100 + n], key=f"key {n}").json for n in range(6)]
         assert [one["repeated"] for one in again] == [True] * 5 + [False]
         assert [one["commit"] for one in again[:5]] == commits
         with server.follow(DEAR, headers={"Last-Event-ID": str(seen[-1])}) as events:
             seen += [events.next().id for _ in range(4)]
         assert seen == [*commits, again[-1]["commit"]]
+
+
+# ---- the log is shortened
+
+
+def test_a_reader_behind_the_log_starts_anew(tmp_path: Path) -> None:
+    path = make_warehouse(tmp_path / "shop")
+    with vk.open(path, engine="embedded") as shop:
+        for n in range(10):
+            shop.commit(upserts={"price": [("ink", 200 + n)]})
+        shop.trim_log(3)
+        oldest = shop.oldest()
+    with serving(path) as server:
+        with server.follow(f"{DEAR}?since={oldest}") as events:
+            assert [events.next().id for _ in range(3)] == [oldest + 1, oldest + 2, oldest + 3]
+        with server.follow(f"{DEAR}?since={oldest - 1}") as events:
+            event = events.next()
+            assert (event.name, event.data["rows"], event.id) == ("reset", [["ink", 209]], 11)
+            assert event.data["reason"].startswith("the log begins")
+            server.commit("price", ["pen", 300])
+            assert events.next().data["inserted"] == [["pen", 300]]
+        for path_ in (f"/v1/views/dear?as_of={oldest - 1}", f"/v1/commits/{oldest}?changes=rows", f"/v1/commits/{oldest}"):
+            answer = server.get(path_)
+            assert (answer.status, answer.code) == (410, "LOG_TRIMMED"), path_
+        assert server.get("/v1/commits").json["oldest"] == oldest
+
+
+@pytest.mark.parametrize("keep", [2, datetime.timedelta(days=1)])
+def test_the_log_keeps_what_a_named_subscription_needs(tmp_path: Path, keep: int | datetime.timedelta) -> None:
+    service = Service(make_warehouse(tmp_path / "shop"), Settings(keep_log=keep, keep_subscriptions=3600.0), "embedded")
+    try:
+        service.open("http://nowhere")
+        for n in range(10):
+            service.warehouse.commit(upserts={"price": [("ink", 200 + n)]})
+        service.accounts.subscribe("admin", "billing", "{}", 5, time.time())
+        service.accounts.subscribe("admin", "forgotten", "{}", 1, time.time() - 7200)
+        service.trim_log()
+        assert service.warehouse.oldest() == (5 if keep == 2 else 0)
+        service.accounts.acknowledge("admin", "billing", 11, time.time())
+        service.trim_log()
+        assert service.warehouse.oldest() == (9 if keep == 2 else 0)
+    finally:
+        service.close()

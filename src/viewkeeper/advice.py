@@ -86,7 +86,7 @@ def _workload(state: State, definitions: Definitions, commits: int) -> Iterator[
     """What the last transactions changed in base relations, the last one first, as far back as the definitions are the same."""
     defined = max((definition.commit for definition in state.catalog.definitions() if definition.kind != "level"), default=0)
     last = state.catalog.last_commit()
-    for number in range(last, max(defined, last - commits), -1):
+    for number in range(last, max(defined, last - commits, state.catalog.oldest()), -1):
         changes = changes_of(state, definitions, number)
         if changes:
             yield {name: changed for name, changed in changes.items() if name not in state.program.derived}

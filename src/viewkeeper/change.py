@@ -597,6 +597,13 @@ class Change(State):
         if engine is not None:
             engine.close()
 
+    def forget(self, until: int) -> None:
+        """Removes what the log tells of commits up to one, and snapshots that what follows does not lead on from."""
+        self.catalog.forget(until)
+        for kept in list(self.kept.values()):
+            if kept.is_stale and kept.snapshot is not None and kept.snapshot < until:
+                self._keep(replace(kept, snapshot=None))
+
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from viewkeeper.answer import Answer
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.definitions import Definitions
-from viewkeeper.history import History, changes_of
+from viewkeeper.history import History, changes_of, refuse_forgotten
 from viewkeeper.language import parse_query
 from viewkeeper.program.ast import Atom, Constant, Program, Rule, Variable
 from viewkeeper.program.hierarchy import Hierarchy
@@ -40,6 +40,7 @@ class Held:
 def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterator[tuple[int, Changed]]:
     """What the commits after one changed in an answer."""
     last = state.catalog.last_commit()
+    refuse_forgotten(held.commit, state.catalog.oldest(), held.commit)
     for number in range(held.commit + 1, last + 1):
         changed = _change(held.text, number, state, definitions)
         held.commit = number

@@ -33,6 +33,7 @@ class History:
         last = self.state.catalog.last_commit()
         if not 0 <= self.commit <= last:
             raise StoreError(problem("UNKNOWN_COMMIT", commit=self.commit, last=last))
+        refuse_forgotten(self.commit, self.state.catalog.oldest(), self.commit)
 
     @property
     def program(self) -> Program:
@@ -122,6 +123,12 @@ class History:
         return None
 
 
+def refuse_forgotten(since: int, oldest: int, commit: int) -> None:
+    """What a commit did, or what was there then, takes the log since ``since``."""
+    if since < oldest:
+        raise StoreError(problem("LOG_TRIMMED", commit=commit, oldest=oldest))
+
+
 def rows_as_of(directory: Path, relation: Relation, commit: int) -> list[StoredRow]:
     """The rows that a relation had after a commit."""
     from viewkeeper.definitions import Definitions
@@ -139,6 +146,8 @@ def rows_as_of(directory: Path, relation: Relation, commit: int) -> list[StoredR
 def changes_of(state: State, definitions: Definitions, commit: int, only: str | None = None) -> dict[str, Changed]:
     """What a commit changed, by relation; ``only``: of this one."""
     History(state, definitions, commit)  # refuses a commit that there is not
+    if commit:
+        refuse_forgotten(commit - 1, state.catalog.oldest(), commit)
     log, found = Log(state.catalog), {}
     programs = [definitions.program_at(state.catalog, number) for number in (commit, commit - 1)]
     for entry in log.entries(commit - 1, commit, only):

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -465,7 +466,7 @@ class Warehouse:
         from viewkeeper.watched import follow
 
         with self._reading() as state:
-            return follow(wanted, since, until, state, self._definitions, 0, gather)
+            return follow(wanted, since, until, state, self._definitions, gather)
 
     def check_wanted(self, wanted: Wanted) -> None:
         """Refuses a view, columns and values that there are not, and what is no filter."""
@@ -487,6 +488,33 @@ class Warehouse:
             if view is not None:
                 self._known(view, state.program)
             return logged(state.catalog, since, view, until)
+
+    def oldest(self) -> int:
+        """The commit after which the log begins, 0 unless it was trimmed: the first that can be asked for, and followed."""
+        with self._reading() as state:
+            return state.catalog.oldest()
+
+    def trim_log(self, keep: int | timedelta) -> int:
+        """Forgets what commits did, except the last ``keep`` ones or those that are younger; returns the first that is not forgotten.
+
+        The warehouse stays as it is. What it was before cannot be asked for any more.
+        """
+        from viewkeeper.store.log import Log
+
+        number = keep.total_seconds() if isinstance(keep, timedelta) else keep
+        if isinstance(number, bool) or not isinstance(keep, (int, timedelta)) or number < 0:
+            raise StoreError(
+                problem("BAD_PARAMETER", value=keep, parameter="keep", wanted="a number of commits or a timedelta")
+            )
+        with self._held():
+            with self._changing(held=True) as change:
+                catalog, forgotten = change.catalog, change.catalog.oldest()
+                until = catalog.last_commit() - keep if isinstance(keep, int) else catalog.last_before(_moment(keep))
+                if until > forgotten:
+                    change.forget(until)
+            if until > forgotten:
+                Log(self._open_writer().catalog).remove_leftovers()
+        return max(until, forgotten) + 1
 
     def changes(self, commit: int) -> dict[str, Changed]:
         """What a commit changed, from the log."""
@@ -715,6 +743,13 @@ def _refuse_lost_rows(program: Program, change: Change) -> None:
                 refuse(f'relation "{name}" holds rows that were loaded and cannot become a view')
         elif program.relation(name) != change.program.relation(name) and change.kept[name].rows:
             refuse(f'relation "{name}" holds rows and cannot be declared otherwise')
+
+
+def _moment(ago: timedelta) -> str:
+    """The time of then, as commits tell it."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    then = now - ago if ago < now - datetime.min else datetime.min
+    return f"{then.isoformat(timespec='seconds')}Z"
 
 
 class _DryRun(Exception):

@@ -125,11 +125,9 @@ def _asked(text: str, state: State) -> list[StoredRow]:
 # ---- what changes
 
 
-def follow(
-    wanted: Wanted, since: int, until: int | None, state: State, definitions: Definitions, oldest: int, gather: bool
-) -> Told:
+def follow(wanted: Wanted, since: int, until: int | None, state: State, definitions: Definitions, gather: bool) -> Told:
     """What the commits after one changed, up to another or to the last; ``gather``: as one change."""
-    last = state.catalog.last_commit()
+    last, oldest = state.catalog.last_commit(), state.catalog.oldest()
     if not 0 <= since <= last:
         raise StoreError(problem("UNKNOWN_COMMIT", commit=since, last=last))
     last = last if until is None else min(last, until)

@@ -284,6 +284,9 @@ def log(
     since: Annotated[int, typer.Option(metavar="COMMIT", min=0, help="Only what came after this commit.")] = 0,
     view: Annotated[str | None, typer.Option(metavar="VIEW", help="Only what changed this relation or view.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
+    trim: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=0, help="Forget all but the last commits.", show_default=False)
+    ] = None,
     url: UrlOption = None,
     token: TokenOption = None,
 ) -> None:
@@ -292,11 +295,19 @@ def log(
     For each one its time and kind, how many rows came to each relation and went from it, and how each view was brought
     up to date: strategy, engine and time.
 
+    --trim forgets what older commits did. Rows and views stay as they are, but what they were before can no longer be
+    asked for.
+
     \b
     Examples:
       viewkeeper log shop --since 5
       viewkeeper log shop --view based_on --json
+      viewkeeper log shop --trim 1000
     """
+    if trim is not None:  # a server shortens its log by itself
+        with viewkeeper.open(warehouse) as opened:
+            typer.echo(f"the log begins with commit {opened.trim_log(trim)}")
+        return
     with opened_at(warehouse, token) as opened:
         commits = opened.log(since, view)
         if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -68,6 +69,10 @@ class Endpoint:
             answer = await self._answered(entry, scope, receive, send)
         except ViewkeeperError as error:
             answer = error_response(error)
+        except asyncio.CancelledError:
+            if not self.service.closing:
+                raise
+            answer = error_response(Refused(503, "CLOSING"))
         except Exception:
             LOG.exception("%s %s failed", entry.method, entry.path)
             answer = internal_response()

@@ -70,6 +70,9 @@ class Call:
             await self._drain()
             raise Refused(413, "TOO_LARGE", what="the body", limit=f"{most:,} bytes")
         parts, size = [], 0
+        task = asyncio.current_task()
+        assert task is not None
+        self.service.receiving.add(task)
         try:
             async with asyncio.timeout(self.service.settings.body_seconds):
                 while True:
@@ -84,6 +87,8 @@ class Call:
                         return b"".join(parts)
         except TimeoutError:
             raise Refused(408, "BODY_TIMEOUT", seconds=f"{self.service.settings.body_seconds:g}") from None
+        finally:
+            self.service.receiving.discard(task)
         parts.clear()
         await self._drain()
         raise Refused(413, "TOO_LARGE", what="the body", limit=f"{most:,} bytes")

@@ -18,12 +18,13 @@ _HIDDEN = "(not shown)"
 
 def visible_error(error: ViewkeeperError, grants: Grants) -> ViewkeeperError:
     """An error of a change. What a rule that may be hidden complains about is not told."""
-    if grants.reads_all or isinstance(error, DataError):
+    if grants.reads_all:
         return error
     if error.code == "INTEGRITY_VIOLATED":
         shown = [p for p in error.problems if grants.reads(str(p.parameters.get("view", "")))]
-        return type(error)(shown) if shown else StoreError(problem("HIDDEN_REASON"))
-    return error if error.code in _HARMLESS else StoreError(problem("HIDDEN_REASON"))
+        return DataError(shown) if shown else StoreError(problem("HIDDEN_REASON"))
+    is_harmless = isinstance(error, DataError) or error.code in _HARMLESS
+    return error if is_harmless else StoreError(problem("HIDDEN_REASON"))
 
 
 _HARMLESS = {

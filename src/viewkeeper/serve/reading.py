@@ -165,6 +165,8 @@ async def commit(call: Call) -> Response:
 
     def work() -> CommitTold:
         warehouse = call.service.warehouse
+        if number <= call.service.oldest():
+            warehouse.changes(number)  # refuses what is forgotten
         found = warehouse.log(number - 1, None, number)
         if not found:
             raise StoreError(problem("UNKNOWN_COMMIT", commit=number, last=warehouse.last()))

@@ -6,10 +6,11 @@ import asyncio
 import ipaddress
 import logging
 import resource
+import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -75,6 +76,16 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.service, self.ready = service, ready
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end it well; they are not raised again when it has ended."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.service.start()
         await super().startup(sockets)
@@ -118,6 +129,7 @@ def serve(
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 ssl_certfile=settings.certfile,
                 ssl_keyfile=settings.keyfile,
                 timeout_graceful_shutdown=_GRACE,

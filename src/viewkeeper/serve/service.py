@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from viewkeeper.errors import ViewkeeperError
 from viewkeeper.outcomes import Commit
@@ -45,6 +45,8 @@ class Service:
         self.last = self.warehouse.last()
         self.levels: dict[str, str] = {}
         self.names: frozenset[str] = frozenset()
+        # Tasks that wait for the body of a request.
+        self.receiving: set[asyncio.Task[Any]] = set()
         self._waiting = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,8 +87,10 @@ class Service:
         self._tasks = [self._loop.create_task(_repeat(seconds, job)) for seconds, job in jobs]
 
     async def stop(self) -> None:
-        """Says good-bye to subscribers."""
+        """Says good-bye to subscribers, and to those who have not said yet what they want."""
         self.closing = True
+        for task in self.receiving:
+            task.cancel()
         await cancel_all(self._tasks)
         await self.streams.end_all(Refused(503, "CLOSING"))
         await cancel_all([feed.task for feed in self.hub.feeds.values() if feed.task is not None])
@@ -169,7 +173,7 @@ class Service:
         return frozenset(self.warehouse.program.by_name), self.warehouse.levels()
 
     def oldest(self) -> int:
-        return self.warehouse.oldest() if hasattr(self.warehouse, "oldest") else 0
+        return self.warehouse.oldest()
 
     # ---- the log
 
@@ -181,11 +185,11 @@ class Service:
 
     async def _trim(self) -> None:
         try:
-            await self.change(self._trim_log)
+            await self.change(self.trim_log)
         except ViewkeeperError as error:
             LOG.error("the log could not be shortened: %s", error.code)
 
-    def _trim_log(self) -> None:
+    def trim_log(self) -> None:
         """Forgets what is older than wanted, but nothing that a named subscription still needs."""
         keep, last = self.settings.keep_log, self.warehouse.last()
         if isinstance(keep, datetime.timedelta):

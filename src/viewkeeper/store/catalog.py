@@ -32,6 +32,8 @@ from viewkeeper.store.lock import reader_lock, writer_lock
 FORMAT = 3
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
+READ = "snapshots"
+"""The directory that readers hold, so that no file they may need is removed."""
 _LONG_LOG = 16 * 1024 * 1024
 _END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
@@ -183,7 +185,7 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one state, whatever is committed meanwhile."""
-        with translated(self.directory, reading=True), reader_lock(self.directory / "snapshots"):
+        with translated(self.directory, reading=True), reader_lock(self.directory / READ):
             self.connection.execute("BEGIN")
             try:
                 self.connection.execute('SELECT 1 FROM "$meta"').fetchall()
@@ -257,9 +259,28 @@ class Catalog:
         return rows  # type: ignore[no-any-return]
 
     def commits(self, since: int, until: int | None = None) -> list[tuple[Any, ...]]:
-        """id, time, kind, engine, seconds, detail: of commits after ``since``, in order."""
+        """id, time, kind, engine, seconds, detail: of commits after ``since`` that are in the log, in order."""
         sql = 'SELECT id, time, kind, engine, seconds, detail FROM "$commit" WHERE id > ? AND id <= ? ORDER BY id'
-        return self.connection.execute(sql, (since, _END if until is None else until)).fetchall()
+        return self.connection.execute(sql, (max(since, self.oldest()), _END if until is None else until)).fetchall()
+
+    # ---- where the log begins
+
+    def oldest(self) -> int:
+        """The commit after which the log begins: what was there after it is known, and what each later one changed."""
+        found = self.connection.execute("SELECT value FROM \"$meta\" WHERE key = 'oldest'").fetchall()
+        return int(found[0][0]) if found else 0
+
+    def last_before(self, moment: str) -> int:
+        """The last commit in the log such that it and all before it are older."""
+        sql = 'SELECT coalesce(min(id), (SELECT coalesce(max(id), 0) FROM "$commit") + 1) - 1 FROM "$commit" WHERE time >= ? AND id > ?'
+        [[last]] = self.connection.execute(sql, (moment, self.oldest()))
+        return int(last)
+
+    def forget(self, until: int) -> None:
+        """Removes what commits up to one did. The last commit stays known: numbers go on from it."""
+        self.connection.execute('DELETE FROM "$change" WHERE commit_id <= ?', (until,))
+        self.connection.execute('DELETE FROM "$commit" WHERE id <= ? AND id < (SELECT max(id) FROM "$commit")', (until,))
+        self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('oldest', ?)", (str(until),))
 
     # ---- costs
 

@@ -19,7 +19,8 @@ import msgspec
 
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.program.ast import Relation
-from viewkeeper.store.catalog import Catalog
+from viewkeeper.store.catalog import READ, Catalog
+from viewkeeper.store.lock import unread
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -69,6 +70,7 @@ class Log:
             return
         path = self._file(commit, relation.name)
         path.parent.mkdir(parents=True, exist_ok=True)
+        (self.catalog.directory / READ).mkdir(exist_ok=True)  # who reads the file shows it there
         _write(path, relation, came, went)
         self.catalog.add_change(commit, relation.name, len(came), len(went), "file", None)
 
@@ -85,11 +87,19 @@ class Log:
         return [Entry(*row) for row in self.catalog.changes(since, until, relation)]
 
     def remove_leftovers(self) -> None:
-        """Files of commits that did not come about."""
-        last = self.catalog.last_commit()
-        for directory in self.directory.glob("*"):
-            if directory.name.isdecimal() and int(directory.name) > last:
-                shutil.rmtree(directory, ignore_errors=True)
+        """Files of commits that did not come about, and of those that are forgotten, unless somebody may still be reading one."""
+        found = {int(path.name): path for path in self.directory.glob("*") if path.name.isdecimal()}
+        if not found:
+            return
+        last, oldest = self.catalog.last_commit(), self.catalog.oldest()
+        for commit, path in found.items():
+            if commit > last:
+                shutil.rmtree(path, ignore_errors=True)
+        forgotten = [path for commit, path in found.items() if commit <= oldest]
+        if forgotten:
+            with unread(self.catalog.directory / READ) as free:
+                for path in forgotten if free else ():
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _file(self, commit: int, relation: str) -> Path:
         from viewkeeper.store.snapshots import file_name
