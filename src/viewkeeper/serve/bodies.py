@@ -31,9 +31,10 @@ class TransactionBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DefinitionBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: a program, statements of SQL, the name of a relation to drop."""
+    """One of: a program, statements of SQL, the name of a relation to drop. ``name``: what messages call the program."""
 
     program: str | None = None
+    name: Annotated[str, Meta(max_length=500)] = "<program>"
     replace: bool = False
     sql: str | None = None
     drop: Name | None = None
@@ -119,10 +120,13 @@ class ResultAnswer(Struct, frozen=True, omit_defaults=True):
 
 
 class DefinitionAnswer(Struct, frozen=True):
-    """What a definition did; ``results`` has what each statement of SQL gave."""
+    """What a definition did: how many ``rows`` each view has that it computed; ``results`` has what each statement of SQL gave."""
 
     commit: int | None
+    engine: str
     reason: str
+    seconds: float
+    rows: dict[str, int]
     changes: dict[str, ChangedAnswer]
     violations: dict[str, ViolationBody]
     results: list[ResultAnswer]

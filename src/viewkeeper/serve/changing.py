@@ -140,13 +140,22 @@ def _define(call: Call, body: DefinitionBody) -> DefinitionAnswer:
     if body.sql is not None:
         return _sql(call, body.sql)
     if body.program is not None:
-        commit = warehouse.define(body.program, "<program>", replace=body.replace)
+        commit = warehouse.define(body.program, body.name, replace=body.replace)
     else:
         assert body.drop is not None
         commit = warehouse.drop(body.drop)
     service.committed(commit, defines=True)
     violations = violation_bodies(commit.violations)
-    return DefinitionAnswer(commit.number, commit.reason, changes_answer(commit.changes, "counts", call.grants), violations, [])
+    return DefinitionAnswer(
+        commit.number,
+        commit.engine,
+        commit.reason,
+        commit.seconds,
+        commit.rows,
+        changes_answer(commit.changes, "counts", call.grants),
+        violations,
+        [],
+    )
 
 
 def _sql(call: Call, text: str) -> DefinitionAnswer:
@@ -168,7 +177,10 @@ def _sql(call: Call, text: str) -> DefinitionAnswer:
     numbers = [commit.number for commit in told if commit.number is not None]
     return DefinitionAnswer(
         max(numbers, default=None),
+        told[-1].engine if told else "",
         "",
+        sum(commit.seconds for commit in told),
+        {name: rows for commit in told for name, rows in commit.rows.items()},
         changes_answer(changes, "counts", call.grants),
         violations,
         [_result(result) for result in results],

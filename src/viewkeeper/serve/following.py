@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import msgspec
 
@@ -28,22 +29,36 @@ async def start_of(call: Call) -> Start:
     last_event = call.headers.get(_LAST_EVENT, "").strip()
     resumed = whole(last_event, "Last-Event-ID") if last_event else None
     asked = topic(view, parameters)
-    await _check(call, asked)
+    last = await _check(call, asked)
     if name is not None:
-        return Start(asked, call.token, _named(call, name, asked, resumed), name)
+        return _known(Start(asked, call.token, _named(call, name, asked, resumed), name), last)
     if resumed is not None:
-        return Start(asked, call.token, resumed)
+        return _known(Start(asked, call.token, resumed), last)
     if snapshot and since is not None:
         raise bad("a snapshot has no since", "Give one of snapshot and since.")
+    if since is not None and since > last:
+        raise StoreError(problem("UNKNOWN_COMMIT", commit=since, last=last))
     if snapshot:
         return Start(asked, call.token, None)
     return Start(asked, call.token, call.service.last if since is None else since)
 
 
-async def _check(call: Call, asked: Topic) -> None:
-    """That there is such a view, with such columns, and that the filter is one."""
+def _known(start: Start, last: int) -> Start:
+    """Whoever has seen commits that are not there begins anew: the warehouse was replaced by an older one."""
+    if start.position is None or start.position <= last:
+        return start
+    return replace(start, position=None, reset=f"there is no commit {start.position}; the last one is {last}")
+
+
+async def _check(call: Call, asked: Topic) -> int:
+    """That there is such a view, with such columns, and that the filter is one; returns the last commit."""
+
+    def work() -> int:
+        call.service.warehouse.check_wanted(asked.wanted)
+        return call.service.warehouse.last()
+
     try:
-        await call.service.read(lambda: call.service.warehouse.check_wanted(asked.wanted))
+        return await call.service.read(work)
     except StoreError as error:
         raise call.unknown(asked.wanted.view) if error.code == "UNKNOWN_RELATION" else error from None
 

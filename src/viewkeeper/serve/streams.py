@@ -45,12 +45,13 @@ _START = {
 
 @dataclass(frozen=True)
 class Start:
-    """Where a subscriber begins: at a commit; None: with a snapshot."""
+    """Where a subscriber begins: at a commit; None: with a snapshot, because of ``reset`` if there is one."""
 
     topic: Topic
     token: Token
     position: int | None
     name: str | None = None
+    reset: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Stream:
         """Tells everything after a position, or a snapshot first, until somebody ends it."""
         await self._write(b"retry: 1000\n\n")
         if position is None:
-            self.position = await self._snapshot(SNAPSHOT)
+            reset = self.start.reset
+            self.position = await self._snapshot(SNAPSHOT if reset is None else RESET, reset)
         elif position > self.service.last:
             self.position = await self._snapshot(RESET, f"there is no commit {position}")
         else:
