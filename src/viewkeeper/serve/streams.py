@@ -81,8 +81,6 @@ class Stream:
         if position is None:
             reset = self.start.reset
             self.position = await self._snapshot(SNAPSHOT if reset is None else RESET, reset)
-        elif position > self.service.last:
-            self.position = await self._snapshot(RESET, f"there is no commit {position}")
         else:
             self.position = position
         feed = self.feed
