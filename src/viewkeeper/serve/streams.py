@@ -177,7 +177,7 @@ class Streams:
         self.service = service
         self.open: set[Stream] = set()
         self.by_token: Counter[str] = Counter()
-        self._snapshots: dict[tuple[Topic, str], asyncio.Task[Taken]] = {}
+        self._snapshots: dict[tuple[Topic, str, int], asyncio.Task[Taken]] = {}
 
     async def serve(self, start: Start, receive: Callable[[], Awaitable[Any]], send: Send, scope: Mapping[str, Any]) -> None:
         """One subscriber from its beginning to its end."""
@@ -222,8 +222,9 @@ class Streams:
             stream.cut()
 
     async def snapshot(self, feed: Feed, kind: str, reason: str | None) -> Taken:
-        """The answer as it is now. Subscribers that come at the same time share it, as long as their feed tells all that came after it."""
-        key = feed.topic, f"{kind} {reason}"
+        """The answer as it is now, with the last commit that anybody was told of. Subscribers that come at the same time share it, as long
+        as their feed tells all that came after it."""
+        key = feed.topic, f"{kind} {reason}", self.service.last
         task = self._snapshots.get(key)
         if task is None or task.done() and not _is_fresh(task, feed):
             job = self.service.read(lambda: self._take(feed.topic, kind, reason))
@@ -231,7 +232,7 @@ class Streams:
             task.add_done_callback(lambda done: self._took(key, done))
         return await asyncio.shield(task)
 
-    def _took(self, key: tuple[Topic, str], task: asyncio.Task[Taken]) -> None:
+    def _took(self, key: tuple[Topic, str, int], task: asyncio.Task[Taken]) -> None:
         """Kept for a moment, for those who come together; a large one only for those who wait already."""
         failed = task.cancelled() or task.exception() is not None
         large = not failed and sum(map(len, task.result().parts)) > _SHARED_BYTES
@@ -240,7 +241,7 @@ class Streams:
         else:
             asyncio.get_running_loop().call_later(1.0, self._forget, key, task)
 
-    def _forget(self, key: tuple[Topic, str], task: asyncio.Task[Taken]) -> None:
+    def _forget(self, key: tuple[Topic, str, int], task: asyncio.Task[Taken]) -> None:
         if self._snapshots.get(key) is task:
             del self._snapshots[key]
 
