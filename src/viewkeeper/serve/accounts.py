@@ -70,6 +70,13 @@ class Accounts:
 
     # ---- tokens
 
+    def is_first_start(self) -> bool:
+        """True the first time it is asked, ever."""
+        with self._using() as connection:
+            [[before]] = connection.execute("PRAGMA user_version")
+            connection.execute("PRAGMA user_version = 1")
+        return not before
+
     def create(self, name: str, grants: Grants, expires: datetime.datetime | None = None) -> str:
         """A new token; its text is told this once."""
         check_name(name)
@@ -172,9 +179,11 @@ class Accounts:
                 raise StoreError(problem("UNKNOWN_SUBSCRIPTION", name=shortened(name)))
 
     def least_acknowledged(self, since: float) -> int | None:
-        """What the log must keep for the subscriptions that were used since a moment."""
+        """What the log must keep for the subscriptions that were used since a moment; one that has taken nothing yet begins anew."""
         with self._using() as connection:
-            [[least]] = connection.execute("SELECT min(acknowledged) FROM subscription WHERE seen >= ?", (since,))
+            [[least]] = connection.execute(
+                "SELECT min(acknowledged) FROM subscription WHERE seen >= ? AND acknowledged >= 0", (since,)
+            )
         return None if least is None else int(least)
 
 

@@ -201,13 +201,13 @@ def _result(result: Result) -> ResultAnswer:
 
 async def level(call: Call) -> Response:
     call.parameters.nothing_else()
-    name = call.readable(call.path("name"))
+    name, most = call.readable(call.path("name")), call.service.settings.max_page
 
     def work() -> LevelAnswer:
         found = call.service.warehouse.rows_of(Wanted(name))
         columns = [Column(*column) for column in told_columns(found.relation)]
         level = call.service.levels.get(name)
-        return LevelAnswer(name, level, None, columns, json_rows(found.rows, found.relation) if level else [])
+        return LevelAnswer(name, level, None, columns, json_rows(found.rows[:most], found.relation) if level else [])
 
     return json_response(await call.service.read(work))
 

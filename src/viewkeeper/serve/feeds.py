@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from viewkeeper.serve.envelopes import LOG
+from viewkeeper.serve.grants import Refused
 from viewkeeper.watched import Told, Wanted, json_rows
 from viewkeeper.wire import CHANGE, HEARTBEAT, HINT, event
 
@@ -240,7 +241,7 @@ class Hub:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None:
+        if error is not None and not isinstance(error, Refused):  # the server is closing
             LOG.error("a feed failed: %r", error)
             feed.take(Look(self.service.last, reset="it could not be followed"))
 

@@ -139,7 +139,7 @@ async def why(call: Call) -> Response:
 
 async def commits(call: Call) -> Response:
     since = call.parameters.number("since") or 0
-    limit = min(call.parameters.number("limit", 1) or _MOST_COMMITS, _MOST_COMMITS)
+    limit = limit_of(call.parameters.number("limit", 1), _MOST_COMMITS)
     name = call.parameters.take("view")
     call.parameters.nothing_else()
     if name is not None:

@@ -54,7 +54,7 @@ class Service:
     # ---- beginning and end
 
     def open(self, url: str) -> str | None:
-        """Takes the warehouse; returns the admin's token if there was none before."""
+        """Takes the warehouse; returns the admin's token at the first start."""
         self._stack.enter_context(self.warehouse.hold({"url": url}))
         self.last = self.warehouse.last()
         self.names, self.levels = self.find_names()
@@ -63,7 +63,7 @@ class Service:
         self._stack.callback(self._remove_local_token)
         self._write_local_token()
         first = None
-        if not any(token.name != LOCAL for token in self.accounts.tokens()):
+        if self.accounts.is_first_start() and self.accounts.named("admin") is None:
             first = self.accounts.create("admin", EVERYTHING)
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = ThreadPoolExecutor(self.settings.readers, "reader")
@@ -198,7 +198,7 @@ class Service:
         assert keep is not None
         needed = self.accounts.least_acknowledged(time.time() - self.settings.keep_subscriptions)
         if needed is not None:
-            keep = max(keep, last - max(0, needed))
+            keep = max(keep, last - needed)
         if last - keep > self.oldest():
             self.warehouse.trim_log(keep)
 
