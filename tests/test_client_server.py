@@ -117,6 +117,13 @@ def test_questions_without_columns(client: Client) -> None:
     assert client.query("n(1)") and not client.query("n(2)")
 
 
+def test_a_copy_has_what_was_committed_before_it_was_asked_for(client: Client) -> None:
+    for number in range(5):
+        done = client.commit(inserts={"n": [(number,)]})
+        with client.live("many") as copy:
+            assert (copy.commit, len(copy)) == (done.number, number + 1)
+
+
 def test_a_preview_changes_nothing(client: Client) -> None:
     done = client.preview(inserts={"n": [(1,)]})
     assert (done.number, done.inserted) == (None, {"many": 1, "n": 1})

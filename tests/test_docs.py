@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.serving import make_warehouse, serving
 
 import viewkeeper
 from viewkeeper.cli.app import app
@@ -141,6 +142,13 @@ def test_examples(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_examples_with_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_session: object) -> None:
     monkeypatch.chdir(tmp_path)
     check_examples("docs/python.md", {"spark": spark_session})
+
+
+def test_examples_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = next(blocks((ROOT / "docs/client.md").read_text(encoding="utf-8"))).text
+    with serving(make_warehouse(tmp_path / "shop", program)) as server:
+        check_examples("docs/client.md", {"url": server.url, "token": server.token})
 
 
 # ---- the command line
