@@ -160,7 +160,9 @@ def options_in(text: str) -> set[str]:
 
 def options_of(command: Any) -> set[str]:
     given = {option for p in command.params for option in (*p.opts, *p.secondary_opts) if option.startswith("-")}
-    return given | {"-h", "--help"}
+    # A command that has commands of its own is documented with all of theirs.
+    inner = getattr(command, "commands", {}).values() if command is not GROUP else ()
+    return given.union({"-h", "--help"}, *map(options_of, inner))
 
 
 def test_every_command_has_its_section() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sqlite3
 import threading
@@ -194,6 +195,32 @@ def test_a_key_outlives_its_process(path: Path) -> None:
         with vk.open(path) as shop:
             assert shop.commit({"a": {(n, str(n)) for n in range(20)}}, key="k").repeated
             assert len(shop.log()) == 2
+
+
+def test_killed_and_sent_again(path: Path) -> None:
+    """Whoever is killed does not know whether its last transaction was made. Sent again, each is made once."""
+    rng, sent = random.Random(2), 30
+
+    def work(child: int) -> Callable[[Callable[[], None]], None]:
+        def send(stay: Callable[[], None]) -> None:
+            with vk.open(path) as shop:
+                for number in range(10_000):
+                    shop.commit({"a": [(number, str(child))]}, key=f"{child}/{number}")
+                    if number == 3:
+                        threading.Thread(target=stay, daemon=True).start()
+
+        return send
+
+    for child in range(12):
+        with holding(work(child)) as pid:
+            threading.Event().wait(rng.random() * 0.02)
+            os.kill(pid, signal.SIGKILL)
+            ended(pid)
+        with vk.open(path) as shop:
+            made = len(shop.query(f'a(x, "{child}")'))
+            again = [shop.commit({"a": [(n, str(child))]}, key=f"{child}/{n}") for n in range(max(sent, made))]
+            assert [one.repeated for one in again] == [n < made for n in range(len(again))]
+            assert len({one.number for one in again}) == len(again)
 
 
 def test_other_operations_under_the_same_key(shop: Warehouse) -> None:

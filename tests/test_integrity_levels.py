@@ -229,6 +229,29 @@ def test_random_streams_never_add_to_what_rejects(path: Path) -> None:
     assert 5 < refusals < 75
 
 
+def test_what_is_prepared_survives_refusals(path: Path) -> None:
+    """Refused and tried transactions between others, which find nothing of them."""
+    with vk.open(path, durable=False) as shop:
+        shop.define(TEXT)
+        shop.commit({"defined_in": [("x", "m")], "size": [("x", 1)]})
+        shop.commit({"size": [("y", 101)]}, {"defined_in": [("x", "m")]})
+        writer = shop._writer
+        for number in range(5):
+            name = f"p{number}"
+            assert shop.commit({"defined_in": [(name, "m")]}).violations.keys() == {"unsized"}
+            refused(lambda name=name: shop.commit({"defined_in": [(name, "n"), ("other", "m")], "size": [(name, 300)]}))  # type: ignore[misc]
+            with pytest.raises(vk.DataError):
+                shop.commit({"size": [("y", 7)]})  # another row has its key
+            assert shop.preview({"size": [(name, 300)]}).changes.keys() == {"size", "long", "unsized"}
+            done = shop.commit({"size": [(name, 200 + number)]})
+            assert {view: list(one.told()) for view, one in done.violations.items()} == {
+                "long": [f"long('{name}', {200 + number})"]
+            }
+            assert list(done.changes["unsized"].values()) == [("delete", (name,))]
+            assert shop._writer is writer
+        assert all(view.right for view in shop.verify())
+
+
 # ---- SQL
 
 

@@ -23,7 +23,7 @@ from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
 from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
 from viewkeeper.engines.session import cores_of, session_is_there
-from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, closest, problem
+from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, ViewkeeperError, closest, problem
 from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import LEVELS, Program, Relation
@@ -621,7 +621,7 @@ class Warehouse:
         with nullcontext() if held else self._held():
             if fresh:
                 self._close_writer()
-            writer = self._open_writer()
+            writer, schema = self._open_writer(), None
             try:
                 with writer.catalog.transaction():
                     program, kept = writer.contents(self._definitions)
@@ -629,12 +629,17 @@ class Warehouse:
                     change = Change(
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )
-                    yield change
+                    try:
+                        yield change
+                    except (ViewkeeperError, _DryRun):
+                        schema = writer.schema()
+                        raise
                     change.write_relations()
                 self._changed = True
                 writer.done(change)
             except BaseException:
-                self._close_writer()
+                if fresh or not writer.taken_back(schema):
+                    self._close_writer()
                 raise
             if fresh:
                 with _late():

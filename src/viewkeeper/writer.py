@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +59,26 @@ class Writer:
         if any(self._kept[name].snapshot != change.kept[name].snapshot for name in replaced):
             remove_leftovers(self.path, change.kept.values())
         self._program, self._kept = change.program, change.kept
+
+    def schema(self) -> tuple[int, int] | None:
+        """Differs when tables, views or indexes have been made or dropped; None if the database does not answer."""
+        with suppress(sqlite3.Error):
+            run = self.catalog.connection.execute
+            return run("PRAGMA main.schema_version").fetchone()[0], run("PRAGMA temp.schema_version").fetchone()[0]
+        return None
+
+    def taken_back(self, schema: tuple[int, int] | None) -> bool:
+        """A change was taken back; can what is prepared still be used? ``schema``: as it was in the end of the change.
+
+        If the change made no table, what was prepared before it is all there.
+        """
+        if schema is None or self.catalog.connection.in_transaction or self.schema() != schema:
+            return False
+        if self._maintainer is not None:
+            self._maintainer[2].taken_back()
+        remove_leftovers(self.path, self.catalog.relations().values())
+        Log(self.catalog).remove_leftovers()
+        return True
 
     def maintainer(self, program: Program, kept: dict[str, Kept]) -> Maintainer:
         """Keeps the views of the program that are in the catalog."""

@@ -81,8 +81,6 @@ class Stream:
         if position is None:
             reset = self.start.reset
             self.position = await self._snapshot(SNAPSHOT if reset is None else RESET, reset)
-        elif position > self.service.last:
-            self.position = await self._snapshot(RESET, f"there is no commit {position}")
         else:
             self.position = position
         feed = self.feed
@@ -177,7 +175,7 @@ class Streams:
         self.service = service
         self.open: set[Stream] = set()
         self.by_token: Counter[str] = Counter()
-        self._snapshots: dict[tuple[Topic, str, int], asyncio.Task[Taken]] = {}
+        self._snapshots: dict[tuple[Topic, str], tuple[int, asyncio.Task[Taken]]] = {}
 
     async def serve(self, start: Start, receive: Callable[[], Awaitable[Any]], send: Send, scope: Mapping[str, Any]) -> None:
         """One subscriber from its beginning to its end."""
@@ -224,15 +222,16 @@ class Streams:
     async def snapshot(self, feed: Feed, kind: str, reason: str | None) -> Taken:
         """The answer as it is now, with the last commit that anybody was told of. Subscribers that come at the same time share it, as long
         as their feed tells all that came after it."""
-        key = feed.topic, f"{kind} {reason}", self.service.last
-        task = self._snapshots.get(key)
-        if task is None or task.done() and not _is_fresh(task, feed):
+        key, last = (feed.topic, f"{kind} {reason}"), self.service.last
+        known, task = self._snapshots.get(key, (-1, None))
+        if task is None or known != last or task.done() and not _is_fresh(task, feed):
             job = self.service.read(lambda: self._take(feed.topic, kind, reason))
-            task = self._snapshots[key] = asyncio.get_running_loop().create_task(job)
+            task = asyncio.get_running_loop().create_task(job)
+            self._snapshots[key] = last, task
             task.add_done_callback(lambda done: self._took(key, done))
         return await asyncio.shield(task)
 
-    def _took(self, key: tuple[Topic, str, int], task: asyncio.Task[Taken]) -> None:
+    def _took(self, key: tuple[Topic, str], task: asyncio.Task[Taken]) -> None:
         """Kept for a moment, for those who come together; a large one only for those who wait already."""
         failed = task.cancelled() or task.exception() is not None
         large = not failed and sum(map(len, task.result().parts)) > _SHARED_BYTES
@@ -241,8 +240,8 @@ class Streams:
         else:
             asyncio.get_running_loop().call_later(1.0, self._forget, key, task)
 
-    def _forget(self, key: tuple[Topic, str, int], task: asyncio.Task[Taken]) -> None:
-        if self._snapshots.get(key) is task:
+    def _forget(self, key: tuple[Topic, str], task: asyncio.Task[Taken]) -> None:
+        if self._snapshots.get(key, (-1, None))[1] is task:
             del self._snapshots[key]
 
     def _take(self, topic: Topic, kind: str, reason: str | None) -> Taken:

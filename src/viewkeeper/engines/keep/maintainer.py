@@ -297,6 +297,13 @@ class Maintainer:
         self.tables.clear()
         self.fresh = set()
 
+    def taken_back(self) -> None:
+        """The change, as far as it came, was taken back in the database."""
+        self.tables.taken_back()
+        for keeper in self.keepers:
+            keeper.touched = 0
+            _rederived(keeper)
+
     def _forget(self) -> None:
         """What was begun and taken back leaves no trace."""
         self._detailed.clear()

@@ -90,6 +90,7 @@ class Tables:
         self.prepared: dict[str, list[str]] = {}
         self.changes: dict[str, Changes] = {}
         self._dirty: set[str] = set()
+        self._cleared: set[str] = set()
         self._noted: set[Forgetful] = set()
 
     # ---- names
@@ -159,10 +160,14 @@ class Tables:
     def clear(self) -> None:
         for table in self._dirty:
             self.clear_table(table)
-        self._dirty.clear()
+        self._cleared, self._dirty = self._dirty, set()
         for what in self._noted:
             what.forget()
         self._noted.clear()
+
+    def taken_back(self) -> None:
+        """The database is as it was before the change, and so are the tables that were cleared at its beginning."""
+        self._dirty |= self._cleared
 
     # ---- statements
 
