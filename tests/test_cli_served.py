@@ -151,6 +151,23 @@ def test_a_token_that_cannot_be_read(places: tuple[Path, Path], monkeypatch: pyt
     assert (done.code, done.error) == (1, "TOKEN_UNREADABLE")
 
 
+def test_a_server_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=shop"],
+        check=True, capture_output=True, env={**os.environ, "OPENSSL_CONF": os.devnull, "RANDFILE": str(tmp_path / "rnd")},
+    )  # fmt: skip
+    with vk.open(tmp_path / "shop", create=True) as shop:
+        shop.define(PROGRAM)
+    with ServerProcess(tmp_path / "shop", "--certfile", str(cert), "--keyfile", str(key)) as server:
+        assert viewkeeper("query", tmp_path / "shop", "large(x)").out == "x\n-\n(0 rows)\n"
+        done = viewkeeper("query", server.url, "large(x)", "--token", server.token)
+        assert (done.code, done.error) == (1, "UNREACHABLE")
+        assert "certificate" in done.err
+
+
 def test_nobody_at_the_address() -> None:
     done = viewkeeper("watch", "http://127.0.0.1:1", "v")
     assert (done.code, done.error) == (1, "UNREACHABLE")

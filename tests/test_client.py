@@ -146,7 +146,7 @@ def test_bad_token(server: FakeServer) -> None:
             assert (caught.value.code, caught.value.problems[0].hint) == ("UNAUTHORIZED", "wait")
 
 
-def test_errors_have_the_class_the_texts_and_the_violations_of_the_server(server: FakeServer) -> None:
+def test_errors_have_the_class_and_the_texts_of_the_server(server: FakeServer) -> None:
     problems = [
         {"code": "FROM_TOMORROW", "message": "new", "hint": "update", "rendered": "error[FROM_TOMORROW]: new\n --> q:1:2"},
         {"code": "UNKNOWN_RELATION", "message": "what", "hint": "", "place": {"source": "q", "line": 1, "column": 2}},
@@ -155,13 +155,18 @@ def test_errors_have_the_class_the_texts_and_the_violations_of_the_server(server
         **problems[0],
         "kind": "program",
         "problems": problems,
-        "violations": {"v": {"level": "reject", "message": "", "rows": [[1]], "columns": []}},
     }
     server.answer = lambda method, path: (400, {"error": body})
     with connect(server.url, TOKEN) as client, pytest.raises(ProgramError) as caught:
         client.query("what(x)")
     assert str(caught.value) == "error[FROM_TOMORROW]: new\n --> q:1:2\n\nerror[UNKNOWN_RELATION]: what"
-    assert caught.value.violations["v"].rows == [[1]]  # type: ignore[attr-defined]
+
+
+def test_a_question_that_takes_too_long_is_not_asked_again(server: FakeServer) -> None:
+    server.answer = lambda method, path: (503, error("QUERY_TOO_SLOW", "it takes too long"))
+    with connect(server.url, TOKEN) as client, pytest.raises(StoreError) as caught:
+        client.query("r(x, y)")
+    assert (caught.value.code, len(server.requests)) == ("QUERY_TOO_SLOW", 1)
 
 
 @pytest.mark.parametrize("status", [200, 302, 404, 500])

@@ -12,7 +12,7 @@ import pytest
 from tests.serving import Server, make_warehouse, serving
 
 from viewkeeper.client import Change, Client, connect, connect_async
-from viewkeeper.errors import DataError, ProgramError, StoreError
+from viewkeeper.errors import DataError, ProgramError, StoreError, ViolationError
 
 PROGRAM = """
 .decl depends(package: symbol, on: symbol)
@@ -164,6 +164,23 @@ def test_who_has_seen_commits_that_are_not_there_begins_anew(client: Client) -> 
         change = next(changes)
         assert (change.kind, change.inserted) == ("reset", ((1,),))
         assert change.reason.startswith("there is no commit 1000000")
+
+
+def test_integrity_views(client: Client) -> None:
+    client.define(
+        '.decl negative(x: number) negative(x) :- n(x), x < 0. .integrity negative(level="reject", message="{x} is negative")'
+    )
+    with pytest.raises(ViolationError) as caught:
+        client.commit(inserts={"n": [(-1,), (1,)]})
+    assert caught.value.code == "INTEGRITY_VIOLATED"
+    violated = caught.value.violations["negative"]
+    assert (violated.rows, violated.messages) == (((-1,),), ("-1 is negative",))  # type: ignore[attr-defined]
+    assert client.set_level("negative", "warn")["violated"] == []
+    with client.view("negative").follow() as changes:
+        done = client.commit(inserts={"n": [(-1,), (1,)]})
+        assert (done.violations["negative"].level, done.violations["negative"].rows) == ("warn", ((-1,),))
+        assert next(changes).level == "warn"
+    client.drop("negative")
 
 
 def test_why(client: Client) -> None:

@@ -9,7 +9,7 @@ from typing import Any, overload
 import msgspec
 
 from viewkeeper.client.following import Row
-from viewkeeper.wire import Column, decode_row
+from viewkeeper.wire import Column, ViolationBody, decode_row
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Rows(Sequence[Row]):
 
 @dataclass(frozen=True)
 class Violation:
-    """Rows that came to an integrity view of level ``warn`` or ``note``."""
+    """Rows that came to an integrity view, or would have; ``messages`` has the view's message for each row."""
 
     level: str
     message: str
@@ -106,7 +106,7 @@ def committed(data: Mapping[str, Any]) -> Committed:
         data.get("repeated", False),
         {name: count(change["inserted"]) for name, change in changes.items()},
         {name: count(change["deleted"]) for name, change in changes.items()},
-        {name: violation(told) for name, told in (data.get("violations") or {}).items()},
+        {name: violation(msgspec.convert(told, ViolationBody)) for name, told in (data.get("violations") or {}).items()},
         data.get("engine", ""),
         data.get("seconds", 0.0),
         data.get("reason", ""),
@@ -114,8 +114,6 @@ def committed(data: Mapping[str, Any]) -> Committed:
     )
 
 
-def violation(data: Mapping[str, Any]) -> Violation:
+def violation(told: ViolationBody) -> Violation:
     """Rows of an integrity view."""
-    columns = columns_of(data["columns"]) if "columns" in data else None
-    rows = rows_of(columns, data["rows"]) if columns is not None else tuple(map(tuple, data["rows"]))
-    return Violation(data["level"], data.get("message") or "", rows, tuple(data.get("messages") or ()))
+    return Violation(told.level, told.message, rows_of(told.columns, told.rows), tuple(told.messages or ()))

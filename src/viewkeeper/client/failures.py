@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -15,6 +15,7 @@ from viewkeeper.errors import (
     ProgramError,
     StoreError,
     ViewkeeperError,
+    ViolationError,
     problem,
 )
 from viewkeeper.wire import Envelope, ErrorBody, ProblemBody
@@ -51,10 +52,12 @@ class RemoteProblem(Problem):
 def error_of(body: ErrorBody) -> ViewkeeperError:
     """The error that an envelope tells of; ``violations`` are the rows that an integrity view refuses."""
     told = body.problems or (ProblemBody(body.code, body.message, body.hint),)
-    error = KINDS.get(body.kind, StoreError)(RemoteProblem(one.code, told=one) for one in told)
+    problems = [RemoteProblem(one.code, told=one) for one in told]
     if body.violations is not None:
-        error.violations = body.violations  # type: ignore[attr-defined]
-    return error
+        from viewkeeper.client.answers import violation
+
+        return ViolationError(problems, cast(Any, {name: violation(one) for name, one in body.violations.items()}))
+    return KINDS.get(body.kind, StoreError)(problems)
 
 
 def refusal(url: str, status: int, content: bytes) -> ViewkeeperError:

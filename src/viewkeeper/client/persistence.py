@@ -21,7 +21,9 @@ from viewkeeper.errors import DataError, StoreError, ViewkeeperError, problem
 LOST = (httpx.TransportError, httpx.StreamError, OSError)
 """What a broken connection looks like."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_AWAY, _OVERLOADED = {502, 503, 504}, {429, 500}
+_AWAY, _OVERLOADED = {502, 504}, {429, 500}
+_SOON = {"BUSY", "CLOSING", "BAD_ANSWER"}
+"""Why a server, or something in between, may answer 503 and it is worth trying again; a question that takes too long is not."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Server:
     patience: float = 30.0
     silence: float = 60.0
     ca: str | Path | None = None
+    any_name: bool = False
+    """The one certificate in ``ca`` is trusted, whatever name it is for."""
 
     def options(self) -> dict[str, Any]:
         """For an httpx client of either kind."""
@@ -55,9 +59,20 @@ class Server:
             "timeout": httpx.Timeout(self.silence, connect=min(10.0, self.silence), pool=None),
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
             # Reading all certificates takes longer than a request.
-            "verify": ssl.create_default_context(cafile=self.ca) if url.scheme == "https" else False,
+            "verify": self._trusted() if url.scheme == "https" else False,
             "trust_env": url.hostname not in ("127.0.0.1", "::1", "localhost"),
         }
+
+    def _trusted(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except OSError as error:
+            why, hint = error.strerror or str(error), "Give a file of certificates in PEM format."
+            raise DataError(problem("BAD_FILE", file=self.ca, why=why, hint=hint)) from None
+        if self.any_name:
+            context.check_hostname = False
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
     def answer(self, response: httpx.Response) -> Any:
         """What a good answer says."""
@@ -97,7 +112,8 @@ class Persistence:
     def refused(self, status: int, content: bytes, safe: bool = True) -> float:
         """An answer that is not a good one: the seconds to wait, or the error."""
         failure = refusal(self.server.url, status, content)
-        again = status in (_AWAY if safe else {503}) or self._connected and status in _OVERLOADED
+        away = status in _AWAY and safe or status == 503 and failure.code in _SOON
+        again = away or self._connected and status in _OVERLOADED
         if not again:
             raise failure
         return self._wait(failure)

@@ -55,7 +55,9 @@ class Service:
 
     def open(self, url: str) -> str | None:
         """Takes the warehouse; returns the admin's token at the first start."""
-        self._stack.enter_context(self.warehouse.hold({"url": url}))
+        certfile = self.settings.certfile
+        note = {"url": url} | ({"certfile": str(certfile.resolve())} if certfile is not None else {})
+        self._stack.enter_context(self.warehouse.hold(note))
         self.last = self.warehouse.last()
         self.names, self.levels = self.find_names()
         self.accounts = Accounts(self.path)
