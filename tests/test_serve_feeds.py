@@ -91,7 +91,7 @@ class Service:
         self.hub = Hub(self)
         self.before_return: Callable[[], None] = lambda: None
 
-    async def read(self, function: Callable[[], Any]) -> Any:
+    async def read(self, function: Callable[[], Any], for_feed: bool = False) -> Any:
         found = function()
         self.before_return()
         return found

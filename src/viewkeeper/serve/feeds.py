@@ -88,7 +88,7 @@ class Reader(Protocol):
     @property
     def last(self) -> int: ...
 
-    async def read(self, function: Callable[[], T]) -> T: ...
+    async def read(self, function: Callable[[], T], for_feed: bool = False) -> T: ...
 
     def follow(self, topic: Topic, since: int, until: int | None) -> Told: ...
 
@@ -237,7 +237,7 @@ class Hub:
                 await asyncio.sleep(wait)
             since = feed.upto
             until = since + every.commits if every.commits else None
-            feed.take(await self.service.read(lambda: self.look(feed.topic, since, until)))  # noqa: B023
+            feed.take(await self.service.read(lambda: self.look(feed.topic, since, until), True))  # noqa: B023
 
     def _looked(self, feed: Feed, task: asyncio.Task[None]) -> None:
         feed.task = None
