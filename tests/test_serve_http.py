@@ -284,6 +284,18 @@ def test_a_slow_question_is_ended(server: Server) -> None:
     assert server.get("/v1/views/dear?item=ink").status == 200
 
 
+def test_slow_questions_do_not_delay_streams(server: Server) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    slow = "c = count : { x = range(0, 3000), y = range(0, 3000), z = range(0, 3000), x + y + z = 1 }"
+    with ThreadPoolExecutor(12) as pool, server.follow("/v1/views/dear/changes?item=prompt") as events:
+        answers = [pool.submit(server.post, "/v1/query", {"query": slow}) for _ in range(12)]
+        server.commit("price", ["prompt", 333])
+        assert events.next().data["inserted"] == [["prompt", 333]]
+        assert not all(answer.done() for answer in answers)
+    assert {answer.result().code for answer in answers} == {"QUERY_TOO_SLOW"}
+
+
 # ---- the server itself
 
 
@@ -315,6 +327,15 @@ def test_reading_needs_no_server_packages() -> None:
 
     code = "import sys, viewkeeper.cli.app; sys.exit(any(n in sys.modules for n in ('starlette', 'uvicorn', 'httptools')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_missing_packages_are_named(tmp_path: Path) -> None:
+    import subprocess
+
+    make_warehouse(tmp_path / "shop")
+    code = f"import sys; sys.modules['uvicorn'] = None; sys.argv = ['viewkeeper', 'serve', {str(tmp_path / 'shop')!r}]; from viewkeeper.cli import main; main()"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr.partition(":")[0]) == (1, "error[SERVE_MISSING]")
 
 
 def test_a_second_server_is_refused(server: Server, tmp_path: Path) -> None:

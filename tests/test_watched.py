@@ -155,3 +155,14 @@ def test_a_question_may_not_take_for_ever(shop: vk.Warehouse) -> None:
         shop.query("total = count : { n(a), n(b), n(c), a + b = c }")
     assert refused.value.code == "QUERY_TOO_SLOW"
     assert list(shop.query("c = count : { n(_) }")) == [(3000,)]
+
+
+def test_the_first_rows_of_a_large_relation(shop: vk.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    import viewkeeper.watched
+
+    monkeypatch.setattr(viewkeeper.watched, "LARGE", 10)
+    shop.commit({"price": [(f"i{n:02}", n, None, None) for n in range(20)]})
+    assert [row[0] for row in shop.rows_of(Wanted("price"), most=3).rows] == ["i00", "i01", "i02"]
+    assert len(shop.rows_of(Wanted("price", (), "cents > 3"), most=3).rows) == 16
+    assert len(shop.rows_of(Wanted("price"), as_of=2, most=3).rows) == 3
+    assert len(shop.rows_of(Wanted("price")).rows) == 20

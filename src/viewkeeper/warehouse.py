@@ -454,12 +454,12 @@ class Warehouse:
         with self._reading() as state:
             return state.catalog.last_commit()
 
-    def rows_of(self, wanted: Wanted, *, as_of: int | None = None) -> Found:
-        """Rows of a view, with the number of the commit after which they are there."""
+    def rows_of(self, wanted: Wanted, *, as_of: int | None = None, most: int | None = None) -> Found:
+        """Rows of a view, with the number of the commit after which they are there; ``most``: so many are enough."""
         from viewkeeper.watched import find
 
         with self._reading() as state:
-            return find(wanted, state, self._definitions, as_of)
+            return find(wanted, state, self._definitions, as_of, most)
 
     def follow(self, wanted: Wanted, since: int, until: int | None = None, *, gather: bool = False) -> Told:
         """What the commits after one, up to another or to the last, changed in rows of a view; ``gather``: as one change."""

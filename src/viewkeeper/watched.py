@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from viewkeeper.answer import text_of
@@ -25,6 +26,8 @@ from viewkeeper.program.values import BadValue, Stored, format_date, format_deci
 from viewkeeper.state import State, Work
 from viewkeeper.store.log import Log, net
 
+LARGE = 200_000
+"""A relation with more rows is not read as a whole for some of them."""
 _ROW = "row"
 _MOST_ROWS = 50_000
 """After so many rows what follows is told the next time."""
@@ -70,8 +73,8 @@ class Told:
 # ---- what there is
 
 
-def find(wanted: Wanted, state: State, definitions: Definitions, as_of: int | None) -> Found:
-    """What there is, or was after a commit."""
+def find(wanted: Wanted, state: State, definitions: Definitions, as_of: int | None, most: int | None = None) -> Found:
+    """What there is, or was after a commit; ``most``: of a large relation only the first rows, if they can be had alone."""
     last = state.catalog.last_commit()
     program, then = state.program, None
     if as_of is not None and as_of != last:
@@ -84,16 +87,18 @@ def find(wanted: Wanted, state: State, definitions: Definitions, as_of: int | No
     elif wanted.bound and variable(relation.name, 0) == relation.name:
         rows = _bound_rows(fits, relation, lambda text: _asked(text, state))
     else:
-        rows = _rows(relation, state)
+        rows = _rows(relation, state, most if fits.all else None)
     return Found(relation, last if as_of is None else as_of, fits.filtered(rows))
 
 
-def _rows(relation: Relation, state: State) -> list[StoredRow]:
+def _rows(relation: Relation, state: State, most: int | None) -> list[StoredRow]:
     from viewkeeper.program.arrow import rows_of_batch
 
-    width = max(1, relation.arity)
-    rows = [row for batch in state.rows(relation, ordered=True) for row in rows_of_batch(batch, width)]
-    return rows if state.kept[relation.name].place != "cold" else sorted(rows, key=order)
+    width, kept = max(1, relation.arity), state.kept[relation.name]
+    rows = (row for batch in state.rows(relation, ordered=True) for row in rows_of_batch(batch, width))
+    if kept.place == "cold":
+        return sorted(rows, key=order)
+    return list(islice(rows, most if kept.rows > LARGE else None))
 
 
 def _bound_rows(fits: Fitting, relation: Relation, ask: Callable[[str], list[StoredRow]]) -> list[StoredRow]:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ FILE = "server.sqlite"
 LOCAL_TOKEN = "server.token"
 TICKET_SECONDS = 60
 TICKET_LIFE = 24 * 3600
+_KNOWN_SECONDS, _MOST_KNOWN = 0.5, 10_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS token (
     name TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, created TEXT NOT NULL, expires TEXT, grants TEXT NOT NULL) STRICT;
@@ -51,6 +53,7 @@ class Accounts:
     def __init__(self, warehouse: Path) -> None:
         path = warehouse / FILE
         self._lock = Lock()
+        self._known: dict[bytes, tuple[Token, float]] = {}
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
@@ -95,11 +98,22 @@ class Accounts:
         return [_token(*row) for row in rows]
 
     def find(self, secret: str) -> Token | None:
-        """The token of a text, unless it has expired."""
+        """The token of a text, unless it has expired. It is looked up again after a moment: somebody else may have revoked it."""
+        key, moment = _hash(secret), time.monotonic()
+        known = self._known.get(key)
+        if known is not None and known[1] > moment:
+            return None if known[0].has_expired(now()) else known[0]
         sql = "SELECT name, created, expires, grants FROM token WHERE hash = ?"
         with self._using() as connection:
-            row = connection.execute(sql, (_hash(secret),)).fetchone()
-        return _valid(row)
+            row = connection.execute(sql, (key,)).fetchone()
+        found = _valid(row)
+        if found is None:
+            self._known.pop(key, None)
+        else:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = found, moment + _KNOWN_SECONDS
+        return found
 
     def named(self, name: str) -> Token | None:
         """The token of a name, unless it has expired or was revoked."""
@@ -109,6 +123,7 @@ class Accounts:
 
     def revoke(self, name: str) -> None:
         """Takes back a token with its tickets and subscriptions."""
+        self._known.clear()
         with self._using() as connection:
             if not connection.execute("DELETE FROM token WHERE name = ?", (name,)).rowcount:
                 raise StoreError(problem("UNKNOWN_TOKEN", name=shortened(name)))

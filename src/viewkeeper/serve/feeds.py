@@ -88,7 +88,7 @@ class Reader(Protocol):
     @property
     def last(self) -> int: ...
 
-    async def read(self, function: Callable[[], T]) -> T: ...
+    async def read(self, function: Callable[[], T], for_feed: bool = False) -> T: ...
 
     def follow(self, topic: Topic, since: int, until: int | None) -> Told: ...
 
@@ -111,6 +111,10 @@ class Feed:
         self._waiting: dict[Waiting, asyncio.Future[None]] = {}
         self._heartbeat = (-1, b"")
         self.task: asyncio.Task[None] | None = None
+
+    def is_due(self, last: int) -> bool:
+        """Are there commits to look at?"""
+        return not self.gone and last - self.upto >= max(1, self.topic.every.commits)
 
     def moved(self, subscriber: Waiting) -> asyncio.Future[None]:
         """Done when there is something that the subscriber must see to itself."""
@@ -226,15 +230,14 @@ class Hub:
 
     async def _look(self, feed: Feed) -> None:
         """Looks until there is nothing new."""
-        while feed.upto < self.service.last and not feed.gone:
+        while feed.is_due(self.service.last):
             every = feed.topic.every
-            if every.commits and self.service.last - feed.upto < every.commits and feed.subscribers:
-                return
             wait = feed.last_told + every.seconds - time.monotonic() if every.seconds else 0.0
             if wait > 0:
                 await asyncio.sleep(wait)
             since = feed.upto
-            feed.take(await self.service.read(lambda: self.look(feed.topic, since)))  # noqa: B023
+            until = since + every.commits if every.commits else None
+            feed.take(await self.service.read(lambda: self.look(feed.topic, since, until), True))  # noqa: B023
 
     def _looked(self, feed: Feed, task: asyncio.Task[None]) -> None:
         feed.task = None
@@ -244,6 +247,8 @@ class Hub:
         if error is not None and not isinstance(error, Refused):  # the server is closing
             LOG.error("a feed failed: %r", error)
             feed.take(Look(self.service.last, reset="it could not be followed"))
+        if error is None and feed.is_due(self.service.last):  # a commit came when it had just finished
+            self._start(feed)
 
     def look(self, topic: Topic, since: int, until: int | None = None) -> Look:
         """Reads the log; in a thread."""

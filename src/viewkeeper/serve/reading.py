@@ -75,8 +75,10 @@ async def view(call: Call) -> Response:
     def work() -> Page:
         found = None if commit is None else call.service.answers.get(asked, commit)
         if found is None:
-            found = call.service.warehouse.rows_of(asked, as_of=commit)
-            if len(found.rows) > limit:
+            # One more than the page, to know whether there are more.
+            most = (0 if cursor is None else cursor.offset) + limit + 1
+            found = call.service.warehouse.rows_of(asked, as_of=commit, most=most)
+            if limit < len(found.rows) != most:
                 call.service.answers.put(asked, found.commit, found)
         return page_of_view(found, cursor, limit, asked, form)
 

@@ -28,6 +28,7 @@ from viewkeeper.watched import Told
 T = TypeVar("T")
 LOCAL = "local command line"
 _TRIM_EVERY = 300.0
+_FEEDERS = 2
 
 
 class Service:
@@ -69,7 +70,9 @@ class Service:
             first = self.accounts.create("admin", EVERYTHING)
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = ThreadPoolExecutor(self.settings.readers, "reader")
+        self._feeders = ThreadPoolExecutor(_FEEDERS, "feeder")
         self._stack.callback(self._readers.shutdown, cancel_futures=True)
+        self._stack.callback(self._feeders.shutdown, cancel_futures=True)
         self._stack.callback(self._writer.shutdown)
         return first
 
@@ -115,8 +118,8 @@ class Service:
 
     # ---- reading and changing
 
-    async def read(self, function: Callable[[], T]) -> T:
-        """Runs something in a thread that reads; it may not take too long."""
+    async def read(self, function: Callable[[], T], for_feed: bool = False) -> T:
+        """Runs something in a thread that reads; it may not take too long. Feeds have threads of their own, so that questions do not delay them."""
         if self.closing:
             raise Refused(503, "CLOSING")
 
@@ -124,7 +127,7 @@ class Service:
             with at_most(self.settings.query_seconds):
                 return function()
 
-        return await asyncio.get_running_loop().run_in_executor(self._readers, limited)
+        return await asyncio.get_running_loop().run_in_executor(self._feeders if for_feed else self._readers, limited)
 
     async def change(self, function: Callable[[], T]) -> T:
         """Runs something in the one thread that changes the warehouse."""
