@@ -16,6 +16,8 @@ from tests.commands import Done, command, environment, viewkeeper, written
 from tests.served import ServerProcess
 
 import viewkeeper as vk
+from viewkeeper.cli.watch import Watched
+from viewkeeper.client import Change
 
 PROGRAM = """
 .type City <: symbol
@@ -221,3 +223,10 @@ def test_watch(places: tuple[Path, Path], tmp_path: Path, as_json: bool) -> None
         assert first[1] == "  + Bergen  5.00\n"
         assert re.fullmatch(r"commit \d+: \+1 -1\n", lines[0])
         assert lines[1:] == ["  - Bergen  5.00\n", "  + Bergen  8.00\n"]
+
+
+def test_what_is_watched_is_coloured_on_a_terminal() -> None:
+    lines = list(Watched("v", False)._lines(Change(7, 5, ((1, "a\x1b"),), ((2, None),), level="warn")))
+    assert [line.partition("m")[0] for line in lines] == ["\x1b[1", "\x1b[31", "\x1b[32"]
+    plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
+    assert plain == ["commits 5 to 7 warn: +1 -1", "  - 2  ", "  + 1  a\\x1b"]

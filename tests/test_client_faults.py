@@ -9,7 +9,7 @@ import threading
 import pytest
 from tests.fake_server import TOKEN, FakeServer, Faults, Row
 
-from viewkeeper.client import Change, connect, connect_async
+from viewkeeper.client import Change, Changes, connect, connect_async
 from viewkeeper.client.following import Backoff
 
 FAULTS = [
@@ -39,6 +39,16 @@ def write(server: FakeServer, commits: int, client_faults: bool = True) -> None:
             assert done.number == number + 1
 
 
+def taken(changes: Changes, commit: int) -> list[Change]:
+    """The changes up to a commit."""
+    seen = []
+    while (changes.commit or 0) < commit:
+        item = changes.next_item()
+        if isinstance(item, Change):
+            seen.append(item)
+    return seen
+
+
 def applied(changes: list[Change]) -> set[Row]:
     rows: set[Row] = set()
     for change in changes:
@@ -51,14 +61,10 @@ def applied(changes: list[Change]) -> set[Row]:
 
 @pytest.mark.parametrize("faults", FAULTS, **ids)
 def test_every_change_once_and_in_order(faults: Faults) -> None:
-    seen: list[Change] = []
     with FakeServer(faults) as server, connect(server.url, TOKEN) as client:
         writer = threading.Thread(target=write, args=(server, 40))
         writer.start()
-        for change in client.view("r").follow(since=0):
-            seen.append(change)
-            if change.commit == 40:
-                break
+        seen = taken(client.view("r").follow(since=0), 40)
         writer.join()
         assert [change.commit for change in seen] == list(range(1, 41))
         assert [(sorted(c.inserted), sorted(c.deleted)) for c in seen] == [(sorted(a), sorted(b)) for a, b in server.history]
@@ -66,16 +72,12 @@ def test_every_change_once_and_in_order(faults: Faults) -> None:
 
 @pytest.mark.parametrize("faults", FAULTS + RESETTING, **ids)
 def test_a_snapshot_and_what_follows_it_fit_together(faults: Faults) -> None:
-    seen: list[Change] = []
     with FakeServer(faults) as server, connect(server.url, TOKEN) as client:
         server.commit([(n, "old") for n in range(100, 120)])
         writer = threading.Thread(target=lambda: [server.commit([(n, "new")], [(n + 100, "old")]) for n in range(20)])
         with client.view("r").follow(snapshot=True) as changes:
             writer.start()
-            for change in changes:
-                seen.append(change)
-                if change.commit == 21:
-                    break
+            seen = taken(changes, 21)
             writer.join()
         assert seen[0].whole
         assert [change.commit for change in seen] == sorted({change.commit for change in seen})
