@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "setting up .venv (once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "viewkeeper needs Python 3.11 or newer")'
 	@rm -rf .venv && $(PYTHON) -m venv .venv
-	@PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,dev]'
+	@PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check -e '.[spark,serve,dev]'
 	@touch $@
 
 demo: $(READY) ## Show the Python standard library as a software catalogue, and a security update of Debian

@@ -29,6 +29,7 @@ SECTIONS = {
     "tpch": "bench.tpch",
     "paper": "bench.paper",
     "integrity": "bench.integrity",
+    "serving": "bench.serving",
 }
 
 

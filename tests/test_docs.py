@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from tests.serving import make_warehouse, serving
 
 import viewkeeper
 from viewkeeper.cli.app import app
@@ -143,6 +144,13 @@ def test_examples_with_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sp
     check_examples("docs/python.md", {"spark": spark_session})
 
 
+def test_examples_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = next(blocks((ROOT / "docs/client.md").read_text(encoding="utf-8"))).text
+    with serving(make_warehouse(tmp_path / "shop", program)) as server:
+        check_examples("docs/client.md", {"url": server.url, "token": server.token})
+
+
 # ---- the command line
 
 
@@ -152,7 +160,9 @@ def options_in(text: str) -> set[str]:
 
 def options_of(command: Any) -> set[str]:
     given = {option for p in command.params for option in (*p.opts, *p.secondary_opts) if option.startswith("-")}
-    return given | {"-h", "--help"}
+    # A command that has commands of its own is documented with all of theirs.
+    inner = getattr(command, "commands", {}).values() if command is not GROUP else ()
+    return given.union({"-h", "--help"}, *map(options_of, inner))
 
 
 def test_every_command_has_its_section() -> None:

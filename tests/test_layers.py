@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "store": {"program"},
     "why": {"program", "rewrite", "engines", "state"},
     # "" is the package itself; the façade and what it gives
-    "cli": {"", "warehouse", "outcomes", "answer", "advice", "changed", "explain", "why", "run"},
+    "serve": {"", "warehouse", "outcomes", "answer", "changed", "watched", "transaction", "why", "wire"},
+    "client": {"wire"},
+    "cli": {"", "warehouse", "outcomes", "answer", "advice", "changed", "explain", "why", "run", "serve", "client", "wire"},
 }
 COMMON = {"errors"}
 # Kept out of modules that are imported to look at a warehouse or to print help, wherever that is not inside a function.
@@ -82,6 +85,12 @@ def test_a_folder_knows_only_what_it_may(folder: str) -> None:
 def test_nothing_but_the_entry_knows_the_command_line() -> None:
     outside = [path for path in SOURCE.rglob("*.py") if path.parent.name != "cli" and path.name != "__main__.py"]
     assert [str(path) for path in outside if any(ours(name) == "cli" for name in imported(path))] == []
+
+
+def test_the_client_is_small() -> None:
+    """It is installed where neither Spark nor Arrow nor a parser is wanted."""
+    others = {name.split(".")[0] for path in modules("client") for name in imported(path)} - set(sys.stdlib_module_names)
+    assert others == {"viewkeeper", "httpx", "msgspec"}
 
 
 @pytest.mark.parametrize("quick", QUICK)

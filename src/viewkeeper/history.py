@@ -143,14 +143,14 @@ def rows_as_of(directory: Path, relation: Relation, commit: int) -> list[StoredR
         catalog.close()
 
 
-def changes_of(state: State, definitions: Definitions, commit: int) -> dict[str, Changed]:
-    """What a commit changed, by relation."""
+def changes_of(state: State, definitions: Definitions, commit: int, only: str | None = None) -> dict[str, Changed]:
+    """What a commit changed, by relation; ``only``: of this one."""
     History(state, definitions, commit)  # refuses a commit that there is not
     if commit:
         refuse_forgotten(commit - 1, state.catalog.oldest(), commit)
     log, found = Log(state.catalog), {}
     programs = [definitions.program_at(state.catalog, number) for number in (commit, commit - 1)]
-    for entry in log.entries(commit - 1, commit):
+    for entry in log.entries(commit - 1, commit, only):
         relation = next(p.relation(entry.relation) for p in programs if entry.relation in p.by_name)
         if entry.form == "first":
             rows = History(state, definitions, commit).rows(relation)

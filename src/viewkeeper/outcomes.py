@@ -174,12 +174,12 @@ class Logged:
     views: list[dict[str, object]]
 
 
-def logged(catalog: Catalog, since: int, relation: str | None) -> list[Logged]:
+def logged(catalog: Catalog, since: int, relation: str | None, until: int | None = None) -> list[Logged]:
     changes: dict[int, dict[str, tuple[int, int]]] = {}
-    for commit, name, inserted, deleted, _ in catalog.changes(since, None, relation):
+    for commit, name, inserted, deleted, _ in catalog.changes(since, until, relation):
         changes.setdefault(commit, {})[name] = (inserted, deleted)
     found = []
-    for number, time, kind, engine, seconds, text in catalog.commits(since):
+    for number, time, kind, engine, seconds, text in catalog.commits(since, until):
         if relation is None or number in changes:
             detail = json.loads(text)
             views = [view for view in detail.get("views", []) if relation in (None, view["view"])]

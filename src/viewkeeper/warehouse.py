@@ -28,6 +28,7 @@ from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import LEVELS, UNSTORED, Program, Relation
 from viewkeeper.program.merge import with_integrity, with_storage, without
+from viewkeeper.program.patience import at_most
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.state import State, Work
 from viewkeeper.store.catalog import NOWHERE, Catalog, Definition, Kept
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from viewkeeper.explain import Explained
     from viewkeeper.held import Held
     from viewkeeper.outcomes import Report, Result
+    from viewkeeper.watched import Found, Told, Wanted
     from viewkeeper.why import Why
     from viewkeeper.writer import Writer
 
@@ -55,7 +57,7 @@ T = TypeVar("T")
 # With the strategy "auto" so many transactions after the last definition tell how views are best kept.
 _ENOUGH = 50
 
-__all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse"]
+__all__ = ["Commit", "Loading", "Shown", "Verified", "Warehouse", "at_most"]
 
 
 class Warehouse:
@@ -463,12 +465,45 @@ class Warehouse:
         relation = state.program.relation(view)
         return Answer(to_real(state.rows(relation, ordered=True), relation), tuple(c.name for c in relation.columns))
 
-    def log(self, since: int = 0, view: str | None = None) -> list[Logged]:
-        """The commits after ``since``, in order, or those that changed a relation, with what they changed."""
+    def last(self) -> int:
+        """The number of the last commit; 0 if there is none."""
+        with self._reading() as state:
+            return state.catalog.last_commit()
+
+    def rows_of(self, wanted: Wanted, *, as_of: int | None = None, most: int | None = None) -> Found:
+        """Rows of a view, with the number of the commit after which they are there; ``most``: so many are enough."""
+        from viewkeeper.watched import find
+
+        with self._reading() as state:
+            return find(wanted, state, self._definitions, as_of, most)
+
+    def follow(self, wanted: Wanted, since: int, until: int | None = None, *, gather: bool = False) -> Told:
+        """What the commits after one, up to another or to the last, changed in rows of a view; ``gather``: as one change."""
+        from viewkeeper.watched import follow
+
+        with self._reading() as state:
+            return follow(wanted, since, until, state, self._definitions, gather)
+
+    def check_wanted(self, wanted: Wanted) -> None:
+        """Refuses a view, columns and values that there are not, and what is no filter."""
+        from viewkeeper.watched import Fitting
+
+        with self._reading() as state:
+            Fitting(wanted, state.program)
+
+    def check_visible(self, text: str, visible: Callable[[str], bool], *, row: bool = False) -> None:
+        """Refuses a query, or a ``row``, that names relations which are not visible, as if they did not exist."""
+        from viewkeeper.watched import only_visible
+
+        with self._reading() as state:
+            self._asked(text, only_visible(state.program, visible), parse_row if row else parse_query)
+
+    def log(self, since: int = 0, view: str | None = None, until: int | None = None) -> list[Logged]:
+        """The commits after ``since`` up to ``until``, in order, or those that changed a relation, with what they changed."""
         with self._reading() as state:
             if view is not None:
                 self._known(view, state.program)
-            return logged(state.catalog, since, view)
+            return logged(state.catalog, since, view, until)
 
     def oldest(self) -> int:
         """The commit after which the log begins, 0 unless it was trimmed: the first that can be asked for, and followed."""

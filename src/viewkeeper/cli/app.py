@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import viewkeeper
 from viewkeeper.cli.entry import told
+from viewkeeper.cli.options import EngineOption, Place, TokenOption, UrlOption, WarehousePath
 from viewkeeper.cli.output import (
     Form,
     Results,
@@ -29,7 +30,10 @@ from viewkeeper.cli.output import (
     print_verified,
     print_why,
 )
+from viewkeeper.cli.place import opened as opened_at
+from viewkeeper.cli.place import server_of
 from viewkeeper.cli.progress import progress_bar
+from viewkeeper.cli.serving import serve, token
 from viewkeeper.errors import DataError, StoreError, problem
 
 
@@ -45,6 +49,20 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
 
 
+class Served(TyperCommand):
+    """A command that works on a warehouse or through a server: ``--url`` stands in the place of the directory."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for place, argument in enumerate(args):
+            if argument == "--":
+                break
+            if argument == "--url" and place + 1 < len(args):
+                return super().parse_args(ctx, [args[place + 1], *args[:place], *args[place + 2 :]])
+            if argument.startswith("--url="):
+                return super().parse_args(ctx, [argument.removeprefix("--url="), *args[:place], *args[place + 1 :]])
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
     name="viewkeeper",
     cls=Commands,
@@ -54,14 +72,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Whether a path can be read is for us to say, with our own error.
-WarehousePath = Annotated[Path, typer.Argument(metavar="WAREHOUSE", readable=False, help="The warehouse's directory.")]
-EngineOption = Annotated[
-    str,
-    typer.Option(
-        "--engine", "-e", metavar="ENGINE", help="embedded (SQLite, in process), spark, or auto: by the size of the work."
-    ),
-]
 ProgramPath = Annotated[Path, typer.Argument(metavar="PROGRAM", readable=False, help="A program file; - reads standard input.")]
 
 
@@ -145,14 +155,16 @@ def init(warehouse: WarehousePath) -> None:
     typer.echo(f"created {warehouse}")
 
 
-@app.command()
+@app.command(cls=Served)
 def define(
-    warehouse: WarehousePath,
+    warehouse: Place,
     program: ProgramPath,
     replace: Annotated[
         bool, typer.Option("--replace", help="What the program declares takes the place of what has the same name.")
     ] = False,
     engine: EngineOption = "auto",
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Add relations, rules and facts; compute the views.
 
@@ -166,15 +178,17 @@ def define(
     Example:
       viewkeeper define shop program.dl
     """
-    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+    with opened_at(warehouse, token, engine=engine) as opened, progress_bar() as report:
         commit = opened.define(_text(program), _name(program), report=report, replace=replace)
     print_commit(commit)
 
 
-@app.command()
+@app.command(cls=Served)
 def drop(
-    warehouse: WarehousePath,
+    warehouse: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The relation, view or type to remove.")],
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Remove a relation with its rows and rules.
 
@@ -184,7 +198,7 @@ def drop(
     Example:
       viewkeeper drop shop based_on
     """
-    with viewkeeper.open(warehouse) as opened:
+    with opened_at(warehouse, token) as opened:
         opened.drop(name)
     typer.echo(f"dropped {name}")
 
@@ -228,14 +242,16 @@ def load(
     print_commit(commit)
 
 
-@app.command()
+@app.command(cls=Served)
 def commit(
-    warehouse: WarehousePath,
+    warehouse: Place,
     changes: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="Operations, one JSON object a line.")],
     json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew.")] = False,
     engine: EngineOption = "auto",
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Change rows in one transaction; tell exactly what changed.
 
@@ -257,20 +273,22 @@ def commit(
       viewkeeper commit shop changes.jsonl
       viewkeeper commit shop changes.jsonl --dry-run --json
     """
-    with viewkeeper.open(warehouse, engine=engine) as opened:
+    with opened_at(warehouse, token, engine=engine) as opened:
         done = opened.commit_file(changes, strict=strict, dry_run=dry_run)
     print_changes(done, dry_run, json)
 
 
-@app.command()
+@app.command(cls=Served)
 def log(
-    warehouse: WarehousePath,
+    warehouse: Place,
     since: Annotated[int, typer.Option(metavar="COMMIT", min=0, help="Only what came after this commit.")] = 0,
     view: Annotated[str | None, typer.Option(metavar="VIEW", help="Only what changed this relation or view.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
     trim: Annotated[
         int | None, typer.Option(metavar="NUMBER", min=0, help="Forget all but the last commits.", show_default=False)
     ] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """List commits and what they changed.
 
@@ -286,10 +304,11 @@ def log(
       viewkeeper log shop --view based_on --json
       viewkeeper log shop --trim 1000
     """
-    with viewkeeper.open(warehouse) as opened:
-        if trim is not None:
+    if trim is not None:  # a server shortens its log by itself
+        with viewkeeper.open(warehouse) as opened:
             typer.echo(f"the log begins with commit {opened.trim_log(trim)}")
-            return
+        return
+    with opened_at(warehouse, token) as opened:
         commits = opened.log(since, view)
         if json:
             for one in commits:
@@ -347,14 +366,16 @@ def advise(
             typer.echo(f"{how} from now on: {', '.join(views)}")
 
 
-@app.command()
+@app.command(cls=Served)
 def level(
-    warehouse: WarehousePath,
+    warehouse: Place,
     view: Annotated[str, typer.Argument(metavar="VIEW", help="The view.")],
     level: Annotated[
         str | None, typer.Argument(metavar="LEVEL", help="reject, warn, note or none.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what is violated, one JSON object a line.")] = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Say how the rows of a view are taken.
 
@@ -369,7 +390,7 @@ def level(
     """
     if level is not None and level not in ("reject", "warn", "note", "none"):
         raise typer.BadParameter(f"{level} is none of reject, warn, note and none", param_hint="LEVEL")
-    with viewkeeper.open(warehouse) as opened:
+    with opened_at(warehouse, token) as opened:
         if level is None:
             violated, now = opened.violated(view), opened.levels().get(view)
         else:
@@ -378,9 +399,9 @@ def level(
     print_level(view, now, violated, json)
 
 
-@app.command()
+@app.command(cls=Served)
 def query(
-    warehouse: WarehousePath,
+    warehouse: Place,
     body: Annotated[str, typer.Argument(metavar="QUERY", help="The body of a rule.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
@@ -389,6 +410,8 @@ def query(
         int | None, typer.Option("--as-of", metavar="COMMIT", help="Ask what was there after this commit.", show_default=False)
     ] = None,
     engine: EngineOption = "auto",
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Ask a warehouse.
 
@@ -404,7 +427,7 @@ def query(
     """
     if json + csv + (arrow is not None) > 1:
         raise typer.BadParameter("--json, --csv and --arrow exclude each other")
-    with viewkeeper.open(warehouse, engine=engine) as opened, progress_bar() as report:
+    with opened_at(warehouse, token, engine=engine) as opened, progress_bar() as report:
         answer = opened.query(body, report=report, as_of=as_of)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
 
@@ -468,11 +491,13 @@ def shell(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Served)
 def why(
-    warehouse: WarehousePath,
+    warehouse: Place,
     row: Annotated[str, typer.Argument(metavar="ROW", help="A relation with constants.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Explain why a row is there, or why not.
 
@@ -484,14 +509,16 @@ def why(
     Example:
       viewkeeper why shop 'based_on("bash", "libc6")'
     """
-    with viewkeeper.open(warehouse) as opened:
+    with opened_at(warehouse, token) as opened:
         print_why(opened.why(row), json)
 
 
-@app.command()
+@app.command(cls=Served)
 def show(
-    warehouse: WarehousePath,
+    warehouse: Place,
     relation: Annotated[str | None, typer.Argument(metavar="RELATION", help="Only this one, with its rules.")] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
 ) -> None:
     """List relations, or show one with its rules.
 
@@ -502,8 +529,42 @@ def show(
       viewkeeper show shop
       viewkeeper show shop based_on
     """
-    with viewkeeper.open(warehouse) as opened:
+    with opened_at(warehouse, token) as opened:
         print_relations(opened.show(relation), detailed=relation is not None)
+
+
+@app.command(cls=Served)
+def watch(
+    warehouse: Place,
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="The view to follow.")],
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="COLUMN=VALUE", help="Only rows with this value.", show_default=False)
+    ] = None,
+    snapshot: Annotated[bool, typer.Option("--snapshot", help="Print the rows that are there first.")] = False,
+    where: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Only rows that fit, such as kb > 1000.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Print the changes of a view as they come.
+
+    A server must hold the warehouse. Each commit that changes the view is printed once, with how many rows came and
+    went, also if the connection breaks or the server is restarted meanwhile. Ctrl-C ends it.
+
+    \b
+    Examples:
+      viewkeeper watch shop based_on
+      viewkeeper watch http://127.0.0.1:8765 based_on package=bash --snapshot
+    """
+    from viewkeeper.cli.watch import watch_view
+
+    client = server_of(warehouse, token)
+    if client is None:
+        raise StoreError(problem("NOT_SERVED", path=warehouse))
+    with client:
+        watch_view(client, view, _bound(columns or []), snapshot, json, where)
 
 
 @app.command()
@@ -547,6 +608,10 @@ def verify(
         raise StoreError(problem("VERIFY_FAILED", count=len(wrong), views=", ".join(wrong)))
 
 
+app.command()(serve)
+app.add_typer(token)
+
+
 def _text(path: Path) -> str:
     """The program, byte for byte."""
     try:
@@ -560,6 +625,14 @@ def _text(path: Path) -> str:
 
 def _name(path: Path) -> str:
     return "<stdin>" if str(path) == "-" else str(path)
+
+
+def _bound(columns: list[str]) -> dict[str, str]:
+    """Columns with their values."""
+    found = dict(text.partition("=")[::2] for text in columns)
+    if not all("=" in text for text in columns):
+        raise typer.BadParameter("give COLUMN=VALUE", param_hint="COLUMN=VALUE")
+    return found
 
 
 def _pairs(what: list[str]) -> dict[str, Path]:

@@ -67,7 +67,7 @@ def _numeric(answer: Answer) -> list[bool]:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
     """Columns side by side, as wide as they need to be."""
-    shown = [list(map(_printable, row)) for row in rows]
+    shown = [list(map(printable, row)) for row in rows]
     widths = [max([_width(name), *(_width(row[i]) for row in shown)]) for i, name in enumerate(header)]
 
     def line(cells: Sequence[str]) -> str:
@@ -87,7 +87,7 @@ def _width(text: str) -> int:
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text with what would disturb the table, or command the terminal, as escapes."""
     if text.isprintable():
         return text
@@ -96,7 +96,7 @@ def _printable(text: str) -> str:
 
 def print_why(why: Why, as_json: bool) -> None:
     """The tree, or its nodes one by one."""
-    lines = [_printable(line) for line in str(why).split("\n")]
+    lines = [printable(line) for line in str(why).split("\n")]
     if as_json:
         lines = [json.dumps(entry, default=text_of, ensure_ascii=False) for entry in why.to_dicts()]
     sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -141,7 +141,7 @@ def print_violations(commit: Commit) -> None:
         rows = _count(violated.changed.inserted_rows, "row")
         typer.echo(f"{_SAID[violated.level]}: the integrity view {view} has got {rows}", err=True)
         for text in islice(violated.told(), _SHOWN):
-            typer.echo(f"  {_printable(text)}", err=True)
+            typer.echo(f"  {printable(text)}", err=True)
         if violated.changed.inserted_rows > _SHOWN:
             typer.echo("  …", err=True)
 

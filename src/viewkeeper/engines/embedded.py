@@ -35,6 +35,7 @@ from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Column, Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
+from viewkeeper.program.patience import overdue
 from viewkeeper.program.types import NUMBER, Kind, Type
 
 T = TypeVar("T")
@@ -315,7 +316,11 @@ class EmbeddedEngine:
 
     def _look_for_interrupt(self) -> int:
         # Python runs signal handlers when it enters a function. What they raise makes SQLite stop with "interrupted".
-        return 0
+        late = overdue()
+        if late is None:
+            return 0
+        self._failure = late
+        return 1
 
     def run(self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = (), relation: str | None = None) -> sqlite3.Cursor:
         """Executes a statement; what fails in it is told as a failure of the relation."""

@@ -1,0 +1,168 @@
+"""Rows of a view that somebody watches: what they are, and what each commit changes in them."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viewkeeper as vk
+from viewkeeper.errors import DataError, EngineError, ProgramError, StoreError
+from viewkeeper.warehouse import at_most
+from viewkeeper.watched import Wanted, json_rows, told_columns
+
+PROGRAM = """
+.type Item <: symbol
+.decl price(item: Item, cents: number, on: date?, count: decimal(6,2)?) key(item)
+.decl dear(item: Item, cents: number)
+dear(i, c) :- price(i, c, _, _), c >= 50.
+.decl flag()
+flag() :- price(_, c, _, _), c > 90.
+.decl pair(a: symbol, b: symbol)
+pair(a, b) :- price(a, c, _, _), price(b, c, _, _), a != b.
+.external pair
+"""
+WANTED = [
+    Wanted("price"),
+    Wanted("dear"),
+    Wanted("flag"),
+    Wanted("pair"),
+    Wanted("dear", (("item", "i3"),)),
+    Wanted("pair", (("a", "i1"),)),
+    Wanted("pair", (("a", "i1"), ("b", "i2"))),
+    Wanted("dear", (), 'cents % 2 = 0 ; item = "i1"'),
+    Wanted("dear", (("item", "i3"),), "cents > 60"),
+    Wanted("price", (), "is_null(on), cents > 20 // cheap ones are left out"),
+    Wanted("price", (), "x = cents / 10, x > 4"),
+]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[vk.Warehouse]:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as opened:
+        opened.define(PROGRAM)
+        yield opened
+
+
+def random_commit(shop: vk.Warehouse, choose: random.Random) -> None:
+    item = f"i{choose.randrange(6)}"
+    if choose.random() < 0.3:
+        gone = [row for row in shop.query("price(a, b, c, d)") if row[0] == item]
+        shop.commit(deletes={"price": gone})
+    else:
+        day = choose.choice([None, datetime.date(2026, 1, choose.randrange(1, 9))])
+        shop.commit(upserts={"price": [(item, choose.randrange(100), day, choose.choice([None, "1.50"]))]})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("gather", [False, True])
+def test_what_is_followed_is_what_is_there(shop: vk.Warehouse, seed: int, gather: bool) -> None:
+    choose = random.Random(seed)
+    held = {wanted: (set(found.rows), found.commit) for wanted in WANTED for found in [shop.rows_of(wanted)]}
+    history = {wanted: {held[wanted][1]: held[wanted][0]} for wanted in WANTED}
+    for _ in range(20):
+        random_commit(shop, choose)
+        for wanted in WANTED:
+            history[wanted][shop.last()] = set(shop.rows_of(wanted).rows)
+            if choose.random() < 0.5:
+                continue
+            rows, since = held[wanted]
+            told = shop.follow(wanted, since, gather=gather)
+            assert len(told.steps) <= 1 or not gather
+            for step in told.steps:
+                came, went = (set(part) for part in step.changed.stored)
+                assert since < step.first <= step.commit <= told.until
+                assert not came & rows and went <= rows
+                rows = (rows - went) | came
+                assert rows == history[wanted][step.commit]
+            assert rows == history[wanted][told.until]
+            held[wanted] = rows, told.until
+    for wanted in WANTED:
+        for commit, rows in list(history[wanted].items())[::7]:
+            found = shop.rows_of(wanted, as_of=commit)
+            assert (set(found.rows), found.commit) == (rows, commit)
+
+
+def test_rows_come_in_order_and_are_told_by_their_types(shop: vk.Warehouse) -> None:
+    shop.commit({"price": [("b", 2, datetime.date(2026, 1, 31), "1.5"), ("a", 1, None, None)]})
+    found = shop.rows_of(Wanted("price"))
+    assert json_rows(found.rows, found.relation) == [["a", 1, None, None], ["b", 2, "2026-01-31", "1.50"]]
+    assert told_columns(found.relation) == [
+        ("item", "symbol", True, "Item"),
+        ("cents", "number", False, None),
+        ("on", "date?", False, None),
+        ("count", "decimal(6,2)?", False, None),
+    ]
+
+
+def test_a_part_of_the_commits_can_be_followed(shop: vk.Warehouse) -> None:
+    for cents in (60, 70, 80):
+        shop.commit(upserts={"price": [("a", cents, None, None)]})
+    told = shop.follow(Wanted("dear"), 2, 3)
+    assert [(step.commit, step.changed.stored) for step in told.steps] == [(3, ([("a", 70)], [("a", 60)]))]
+    assert told.until == 3
+    [step] = shop.follow(Wanted("dear"), 1, gather=True).steps
+    assert (step.first, step.commit, step.changed.stored) == (2, 4, ([("a", 80)], []))
+
+
+def test_other_columns_and_a_drop_are_told(shop: vk.Warehouse) -> None:
+    shop.commit({"price": [("a", 60, None, None)]})
+    since = shop.last()
+    shop.define(".decl dear(item: Item) dear(i) :- price(i, c, _, _), c >= 50.", replace=True)
+    assert shop.follow(Wanted("dear"), since).reset == "its columns have changed"
+    shop.define(".decl dear(item: Item) dear(i) :- price(i, c, _, _), c >= 70.", replace=True)
+    [step] = shop.follow(Wanted("dear"), shop.last() - 1).steps
+    assert step.changed.stored == ([], [("a",)])
+    shop.drop("dear")
+    assert shop.follow(Wanted("dear"), since).gone
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "code"),
+    [
+        (Wanted("nothing"), StoreError, "UNKNOWN_RELATION"),
+        (Wanted("dear", (("itm", "a"),)), DataError, "BAD_ARGUMENT"),
+        (Wanted("dear", (("cents", "many"),)), DataError, "BAD_ARGUMENT"),
+        (Wanted("dear", (), "price(item, cents, _, _)"), ProgramError, "UNKNOWN_RELATION"),
+        (Wanted("dear", (), "row(item, cents)"), DataError, "BAD_ARGUMENT"),
+        (Wanted("dear", (), "cents > 1, !row(item, 3)"), DataError, "BAD_ARGUMENT"),
+        (Wanted("dear", (), "cents > count : { row(_, _) }"), DataError, "BAD_ARGUMENT"),
+        (Wanted("dear", (), "cents >"), ProgramError, "SYNTAX"),
+        (Wanted("dear", (), "nothing > 3"), ProgramError, "UNBOUND_VARIABLE"),
+        (Wanted("dear", (), "item > 3"), ProgramError, "TYPE_COMPARISON"),
+    ],
+)
+def test_what_cannot_be_wanted_is_refused(shop: vk.Warehouse, wanted: Wanted, kind: type, code: str) -> None:
+    with pytest.raises(kind) as refused:
+        shop.check_wanted(wanted)
+    assert refused.value.code == code
+
+
+def test_hidden_relations_are_unknown(shop: vk.Warehouse) -> None:
+    shop.check_visible("dear(x, y), y > 3", lambda name: name == "dear")
+    with pytest.raises(ProgramError) as refused:
+        shop.check_visible("dear(x, y), price(x, _, _, _)", lambda name: name == "dear")
+    assert refused.value.code == "UNKNOWN_RELATION"
+    assert "price(" not in refused.value.problems[0].hint.replace("price(…)", "")
+
+
+def test_a_question_may_not_take_for_ever(shop: vk.Warehouse) -> None:
+    shop.define(".decl n(x: number) n(x) :- x = range(0, 3000).")
+    with at_most(0.05), pytest.raises(EngineError) as refused:
+        shop.query("total = count : { n(a), n(b), n(c), a + b = c }")
+    assert refused.value.code == "QUERY_TOO_SLOW"
+    assert list(shop.query("c = count : { n(_) }")) == [(3000,)]
+
+
+def test_the_first_rows_of_a_large_relation(shop: vk.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    import viewkeeper.watched
+
+    monkeypatch.setattr(viewkeeper.watched, "LARGE", 10)
+    shop.commit({"price": [(f"i{n:02}", n, None, None) for n in range(20)]})
+    assert [row[0] for row in shop.rows_of(Wanted("price"), most=3).rows] == ["i00", "i01", "i02"]
+    assert len(shop.rows_of(Wanted("price", (), "cents > 3"), most=3).rows) == 16
+    assert len(shop.rows_of(Wanted("price"), as_of=2, most=3).rows) == 3
+    assert len(shop.rows_of(Wanted("price")).rows) == 20
