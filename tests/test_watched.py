@@ -24,6 +24,10 @@ flag() :- price(_, c, _, _), c > 90.
 .decl pair(a: symbol, b: symbol)
 pair(a, b) :- price(a, c, _, _), price(b, c, _, _), a != b.
 .external pair
+.decl same(a: symbol, b: symbol)
+same(a, b) :- pair(a, b).
+same(a, c) :- same(a, b), pair(b, c).
+.virtual same
 """
 WANTED = [
     Wanted("price"),
@@ -33,6 +37,8 @@ WANTED = [
     Wanted("dear", (("item", "i3"),)),
     Wanted("pair", (("a", "i1"),)),
     Wanted("pair", (("a", "i1"), ("b", "i2"))),
+    Wanted("same"),
+    Wanted("same", (("a", "i1"),), 'b != "i2"'),
     Wanted("dear", (), 'cents % 2 = 0 ; item = "i1"'),
     Wanted("dear", (("item", "i3"),), "cents > 60"),
     Wanted("price", (), "is_null(on), cents > 20 // cheap ones are left out"),

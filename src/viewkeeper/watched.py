@@ -21,6 +21,7 @@ from viewkeeper.history import History, changes_of
 from viewkeeper.language import parse_query
 from viewkeeper.program.ast import Column, Constant, Program, Relation, TypeDeclaration, atoms_in
 from viewkeeper.program.printing import print_constant
+from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.types import NUMBER, Kind, Type
 from viewkeeper.program.values import BadValue, Stored, format_date, format_decimal, format_timestamp, restore, text_parser
 from viewkeeper.state import State, Work
@@ -82,9 +83,12 @@ def find(wanted: Wanted, state: State, definitions: Definitions, as_of: int | No
         program = then.program
     relation = known(wanted.view, program)
     fits = Fitting(wanted, program)
-    if then is not None:
+    bound = bool(wanted.bound) and variable(relation.name, 0) == relation.name
+    if then is not None and bound and wanted.view in program.external:
+        rows = sorted(_bound_rows(fits, relation, lambda text: then.answer(text)[1]), key=order)
+    elif then is not None:
         rows = sorted(then.rows(relation), key=order)
-    elif wanted.bound and variable(relation.name, 0) == relation.name:
+    elif bound:
         rows = _bound_rows(fits, relation, lambda text: _asked(text, state))
     else:
         rows = _rows(relation, state, most if fits.all else None)
@@ -120,7 +124,7 @@ def _asked(text: str, state: State) -> list[StoredRow]:
     from viewkeeper.program.arrow import rows_of_batch
 
     program, relation = parse_query(text, state.program)
-    work = Work.asked(program, relation.name)
+    work = Work.asked(program, relation.name, state.kept)
     with state.engine("embedded", work) as runner:
         work.evaluate(runner)
         batches = runner.read(relation, ordered=True)
@@ -141,11 +145,12 @@ def follow(wanted: Wanted, since: int, until: int | None, state: State, definiti
         return Told(last, gone=True)
     if since < oldest:
         return Told(last, reset=f"the log begins after commit {oldest}")
-    log = Log(state.catalog)
-    entries = log.entries(since, last, wanted.view)
     before = definitions.program_at(state.catalog, since).by_name.get(wanted.view) if since < last else relation
     if before is not None and not same_columns(before, relation):
         return Told(last, reset="its columns have changed")
+    if _is_virtual(wanted.view, since, last, state, definitions):
+        return _derived_changes(wanted, since, last, state, definitions, gather)
+    entries = Log(state.catalog).entries(since, last, wanted.view)
     found: list[tuple[int, Changed]] = []
     rows = 0
     for entry in entries:
@@ -159,6 +164,36 @@ def follow(wanted: Wanted, since: int, until: int | None, state: State, definiti
             break
     steps = _fitting(found, Fitting(wanted, state.program), relation)
     return Told(last, _gathered(steps, relation) if gather else tuple(steps))
+
+
+def _is_virtual(view: str, since: int, last: int, state: State, definitions: Definitions) -> bool:
+    """Is there a commit, of those after one up to another, that told nothing of a view?"""
+    defined = [d.commit for d in state.catalog.definitions() if since < d.commit <= last]
+    programs = (definitions.program_at(state.catalog, commit) for commit in (since, *defined))
+    return any(view in program.virtual for program in programs)
+
+
+def _derived_changes(wanted: Wanted, since: int, last: int, state: State, definitions: Definitions, gather: bool) -> Told:
+    """What changed in a view of which nothing is told: what is wanted of it is derived before and after each commit that may change it."""
+    commits: dict[int, set[str]] = {d.commit: {wanted.view} for d in state.catalog.definitions() if since < d.commit <= last}
+    for entry in Log(state.catalog).entries(since, last):
+        commits.setdefault(entry.commit, set()).add(entry.relation)
+    steps, before = list[Step](), find(wanted, state, definitions, since)
+    for commit in sorted(commits):
+        program = definitions.program_at(state.catalog, commit)
+        if wanted.view not in program.by_name:
+            return Told(last, reset="it was defined anew")
+        if not (reach(dependencies(program), {wanted.view}) | {wanted.view}) & commits[commit]:
+            continue
+        after = find(wanted, state, definitions, commit)
+        if not same_columns(before.relation, after.relation):
+            return Told(last, reset="its columns have changed")
+        there, was = set(after.rows), set(before.rows)
+        if there != was:
+            changed = Changed.of(after.relation, list(there - was), list(was - there))
+            steps.append(Step(commit, commit, changed))
+        before = after
+    return Told(last, _gathered(steps, before.relation) if gather else tuple(steps))
 
 
 def _fitting(found: list[tuple[int, Changed]], fits: Fitting, relation: Relation) -> list[Step]:
@@ -256,7 +291,7 @@ def _filter(where: str, relation: Relation, types: tuple[TypeDeclaration, ...]) 
     if len(list(atoms_in(asked.rules[-1].body))) != 1:
         hint = "A filter compares the columns of a row; define a view for what reads other relations."
         raise DataError(problem("BAD_ARGUMENT", why="the filter reads a relation", hint=hint))
-    return Work.asked(asked, answer.name), row, answer
+    return Work.of(asked, {answer.name}), row, answer
 
 
 @lru_cache(1000)
