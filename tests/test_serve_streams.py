@@ -397,3 +397,16 @@ def test_the_log_keeps_what_a_named_subscription_needs(tmp_path: Path, keep: int
         assert service.warehouse.oldest() == (9 if keep == 2 else 0)
     finally:
         service.close()
+
+
+def test_a_view_of_which_commits_tell_nothing_is_followed_all_the_same(server: Server) -> None:
+    program = '.decl pricey(item: symbol, kind: symbol) virtual\npricey(i, k) :- price(i, c), c > 500, (k = i ; k = "any").'
+    server.post("/v1/definitions", {"program": program})
+    with server.follow("/v1/views/pricey/changes?kind=any") as events:
+        server.commit("price", ["chalk", 5])
+        commit = server.commit("price", ["lamp", 900]).json["commit"]
+        assert events.next().data == {"commit": commit, "first": commit, "inserted": [["lamp", "any"]], "deleted": []}
+        server.commit("price", ["desk", 800])
+        gone = server.commit("price", ["lamp", 900], op="delete").json["commit"]
+        assert events.next().data["inserted"] == [["desk", "any"]]
+        assert events.next().data == {"commit": gone, "first": gone, "inserted": [], "deleted": [["lamp", "any"]]}

@@ -46,6 +46,8 @@ class Service:
         self.last = self.warehouse.last()
         self.levels: dict[str, str] = {}
         self.names: frozenset[str] = frozenset()
+        # Views of which commits tell nothing: whoever follows one looks at every commit.
+        self.untold: frozenset[str] = frozenset()
         # Tasks that wait for the body of a request.
         self.receiving: set[asyncio.Task[Any]] = set()
         self._waiting = 0
@@ -60,7 +62,7 @@ class Service:
         note = {"url": url} | ({"certfile": str(certfile.resolve())} if certfile is not None else {})
         self._stack.enter_context(self.warehouse.hold(note))
         self.last = self.warehouse.last()
-        self.names, self.levels = self.find_names()
+        self.names, self.levels, self.untold = self.find_names()
         self.accounts = Accounts(self.path)
         self._stack.callback(self.accounts.close)
         self._stack.callback(self._remove_local_token)
@@ -158,12 +160,12 @@ class Service:
             self._loop.call_soon_threadsafe(self._publish, commit.number, frozenset(commit.changes), None)
 
     def _publish(
-        self, commit: int, changed: frozenset[str] | None, defined: tuple[frozenset[str], dict[str, str]] | None
+        self, commit: int, changed: frozenset[str] | None, defined: tuple[frozenset[str], dict[str, str], frozenset[str]] | None
     ) -> None:
         self.last = max(self.last, commit)
         if defined is not None:
-            self.names, self.levels = defined
-        self.hub.publish(commit, changed)
+            self.names, self.levels, self.untold = defined
+        self.hub.publish(commit, None if changed is None else changed | self.untold)
 
     # ---- what feeds need
 
@@ -173,9 +175,10 @@ class Service:
     def encode(self, topic: Topic, told: Told) -> tuple[Event, ...]:
         return encoded(topic, told, self.levels.get(topic.wanted.view))
 
-    def find_names(self) -> tuple[frozenset[str], dict[str, str]]:
-        """The names of all relations, and the levels of integrity views."""
-        return frozenset(self.warehouse.program.by_name), self.warehouse.levels()
+    def find_names(self) -> tuple[frozenset[str], dict[str, str], frozenset[str]]:
+        """The names of all relations, the levels of integrity views, and the virtual views."""
+        program = self.warehouse.program
+        return frozenset(program.by_name), self.warehouse.levels(), program.virtual
 
     def oldest(self) -> int:
         return self.warehouse.oldest()
