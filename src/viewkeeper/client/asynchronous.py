@@ -144,7 +144,12 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.request(
-                    call.method, call.path, params=call.parameters, content=call.body, headers=call.headers
+                    call.method,
+                    call.path,
+                    params=call.parameters,
+                    content=call.body,
+                    headers=call.headers,
+                    timeout=self.server.timeout(call.long),
                 )
             except LOST as error:
                 wait = persistence.broken(error, call)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -27,7 +27,7 @@ LINES = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Call:
-    """One request."""
+    """One request. ``long``: it may take an hour to answer."""
 
     method: str
     path: str
@@ -35,6 +35,7 @@ class Call:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     safe: bool = True
+    long: bool = False
 
     @classmethod
     def post(cls, path: str, body: Any, safe: bool = True, headers: Mapping[str, str] = {}, **parameters: str) -> Call:
@@ -65,7 +66,7 @@ def commit(
 
 def define(body: Mapping[str, Any]) -> Steps[Committed]:
     """A program, a script of SQL, or a name to drop."""
-    return committed((yield Call.post("/v1/definitions", body, safe=False)))
+    return committed((yield replace(Call.post("/v1/definitions", body, safe=False), long=True)))
 
 
 def set_level(view: str, level: str | None) -> Steps[dict[str, Any]]:
