@@ -338,6 +338,14 @@ def test_beyond_this_machine_only_with_tls(tmp_path: Path, host: str) -> None:
         check_host(Settings(host=loopback))
 
 
+def test_what_is_no_certificate_is_refused(tmp_path: Path) -> None:
+    path, other = make_warehouse(tmp_path / "shop"), tmp_path / "other.pem"
+    other.write_text("nonsense")
+    for file in (other, tmp_path / "missing.pem"):
+        found = run("serve", path, "--port", 0, "--certfile", file)
+        assert (found.returncode, found.stderr.partition(":")[0]) == (1, "error[BAD_FILE]")
+
+
 def test_tls(tmp_path: Path) -> None:
     """With a certificate it speaks TLS and nothing else."""
     import http.client

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from viewkeeper.cli.options import EngineOption, WarehousePath
-from viewkeeper.errors import EngineError, StoreError, problem
+from viewkeeper.errors import EngineError, problem
+
+if TYPE_CHECKING:
+    from viewkeeper.serve.accounts import Accounts
 
 Names = list[str] | None
 
@@ -77,13 +82,16 @@ def serve(
         max_rows=max_rows,
         max_subscriptions=max_subscriptions,
         query_seconds=query_seconds,
-        keep_log=_kept(keep_log, seconds_of),
+        keep_log=_kept(keep_log),
         keep_subscriptions=seconds_of(keep_subscriptions),
     )
     run(warehouse, settings, _tell, engine)
 
 
-def _kept(text: str | None, seconds_of):  # type: ignore[no-untyped-def]
+def _kept(text: str | None) -> datetime.timedelta | int | None:
+    """What the log keeps: commits, or a time."""
+    from viewkeeper.serve.settings import seconds_of
+
     if text is None:
         return None
     return int(text) if text.isascii() and text.isdecimal() else datetime.timedelta(seconds=seconds_of(text))
@@ -182,13 +190,15 @@ def revoke(
     typer.echo(f"revoked {name}")
 
 
-def _accounts(warehouse: Path):  # type: ignore[no-untyped-def]
-    from contextlib import closing
-
+@contextmanager
+def _accounts(warehouse: Path) -> Iterator[Accounts]:
+    """The tokens of a warehouse, if it is one."""
     import viewkeeper
     from viewkeeper.serve.accounts import Accounts
 
-    if not warehouse.is_dir():
-        raise StoreError(problem("NOT_A_WAREHOUSE", path=warehouse))
     viewkeeper.open(warehouse).close()
-    return closing(Accounts(warehouse))
+    accounts = Accounts(warehouse)
+    try:
+        yield accounts
+    finally:
+        accounts.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from viewkeeper.answer import Answer
 from viewkeeper.errors import StoreError, ViewkeeperError, problem
 from viewkeeper.outcomes import Logged, Shown
 from viewkeeper.serve.answers import Page, form_of, limit_of, page_of_answer, page_of_view, response
@@ -104,21 +105,19 @@ async def query(call: Call) -> Response:
     return response(await call.service.read(work), form)
 
 
-def _answered(call: Call, text: str, commit: int | None, limit: int):  # type: ignore[no-untyped-def]
+def _answered(call: Call, text: str, commit: int | None, limit: int) -> tuple[Answer, int]:
+    """The answer to a question, and the commit after which it is the answer."""
     warehouse, answers = call.service.warehouse, call.service.answers
     if not call.grants.reads_all:
         warehouse.check_visible(text, call.grants.reads)
-    found = None if commit is None else answers.get(text, commit)
-    if found is not None:
-        return found, commit
     if commit is None:
         held = warehouse.ask(text)
-        found, commit = held.answer, held.commit
+        found, number = held.answer, held.commit
     else:
-        found = warehouse.query(text, as_of=commit)
+        found, number = answers.get(text, commit) or warehouse.query(text, as_of=commit), commit
     if len(found) > limit:
-        answers.put(text, commit, found)
-    return found, commit
+        answers.put(text, number, found)
+    return found, number
 
 
 async def why(call: Call) -> Response:

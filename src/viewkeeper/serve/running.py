@@ -8,6 +8,7 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -151,6 +152,13 @@ def check_host(settings: Settings) -> None:
     for file in (settings.certfile, settings.keyfile):
         if file is not None and not file.is_file():
             raise StoreError(problem("BAD_FILE", file=file, why="there is no such file", hint="Check the name."))
+    if settings.certfile is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certfile, settings.keyfile, password="")
+        except (ssl.SSLError, OSError) as error:
+            why = getattr(error, "reason", None) or error.strerror or str(error)
+            hint = "Give a certificate in PEM form, and its key with --keyfile, without a password."
+            raise StoreError(problem("BAD_FILE", file=settings.certfile, why=why, hint=hint)) from None
 
 
 def _is_loopback(host: str) -> bool:
