@@ -316,10 +316,9 @@ class AsyncChanges(AsyncIterator[Change]):
         following = self._following
         if following.columns or following.subscription.wants_snapshot:
             return
-        page = await self.client.run(calls.rows(following.subscription, None, limit=1))
-        following.columns = page.columns
+        following.columns, last = await self.client.run(calls.beginning(following.subscription.view))
         if following.position is None and following.subscription.name is None:
-            following.position = self.commit = page.commit
+            following.position = self.commit = last
 
     async def _lost(self, wait: float) -> None:
         await self._drop()

@@ -348,10 +348,9 @@ class Changes(Iterator[Change]):
         following = self._following
         if following.columns or following.subscription.wants_snapshot:
             return
-        page = self.client.run(calls.rows(following.subscription, None, limit=1))
-        following.columns = page.columns
+        following.columns, last = self.client.run(calls.beginning(following.subscription.view))
         if following.position is None and following.subscription.name is None:
-            following.position = self.commit = page.commit
+            following.position = self.commit = last
 
     def _handle_end(self, item: Ended) -> None:
         if not item.again:
