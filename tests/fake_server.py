@@ -132,6 +132,8 @@ class FakeServer:
             await self._json(writer, *told)
         elif parts.path == "/v1/transactions":
             await self._transaction(writer, json.loads(body), headers["idempotency-key"])
+        elif parts.path == "/v1/views" and parameters == {"name": "r"}:
+            await self._json(writer, 200, {"views": [{"name": "r", "columns": COLUMNS}], "commit": len(self.history)})
         elif parts.path == "/v1/views/r":
             page = {"view": "r", "commit": len(self.history), "columns": COLUMNS, "rows": sorted(self.rows), "next": None}
             await self._json(writer, 200, page)

@@ -227,6 +227,29 @@ def test_why_a_hidden_rule_refuses_is_hidden(server: Server, reader: str) -> Non
         server.post("/v1/definitions", {"drop": "odd"})
 
 
+def test_what_fails_in_a_hidden_rule_is_hidden(server: Server, reader: str) -> None:
+    program = ".decl share(item: symbol, part: number) share(i, p) :- price(i, c), secret(i, m), p = m / (c - 77)."
+    assert server.post("/v1/definitions", {"program": program}).status == 200
+    try:
+        told, hidden = (server.commit("price", ["pen", 77], op="upsert", token=token) for token in (server.token, reader))
+        assert (told.status, told.code) == (400, "DIVISION_BY_ZERO")
+        assert b"share" in told.body
+        assert (hidden.status, hidden.code) == (409, "HIDDEN_REASON")
+        assert b"share" not in hidden.body
+    finally:
+        server.post("/v1/definitions", {"drop": "share"})
+
+
+def test_a_token_that_sees_nothing(server: Server) -> None:
+    token = server.make_token("blind")
+    answer = server.post("/v1/query", {"query": "price(x, y)"}, token=token)
+    assert (answer.status, answer.code) == (400, "UNKNOWN_RELATION")
+    assert str(server.path) not in answer.body.decode()
+    assert server.get("/v1/views", token=token).json["views"] == []
+    own = server.post("/v1/query", {"query": "x = 1 / 0"}, token=token)
+    assert own.code == "DIVISION_BY_ZERO"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

@@ -496,7 +496,8 @@ class Warehouse:
         from viewkeeper.watched import only_visible
 
         with self._reading() as state:
-            self._asked(text, only_visible(state.program, visible), parse_row if row else parse_query)
+            program = only_visible(state.program, visible)
+            parse_row(text, program) if row else parse_query(text, program)
 
     def log(self, since: int = 0, view: str | None = None, until: int | None = None) -> list[Logged]:
         """The commits after ``since`` up to ``until``, in order, or those that changed a relation, with what they changed."""

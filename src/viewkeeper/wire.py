@@ -160,6 +160,26 @@ def encode_rows(rows: Iterable[Sequence[Value]], types: Sequence[str]) -> list[l
     return found
 
 
+def decode_rows(rows: Iterable[Sequence[Any]], types: Sequence[str]) -> list[tuple[Value, ...]]:
+    """The Python values of many rows.
+
+    >>> decode_rows([["a", "1"], ["b", None]], ["symbol", "decimal(3,0)?"])
+    [('a', Decimal('1')), ('b', None)]
+    >>> decode_rows([["a", "x"]], ["symbol", "number"])
+    Traceback (most recent call last):
+    ValueError: 'x' is no number
+    """
+    coders = [_DECODERS[kind_of(name)] for name in types]
+    found: list[tuple[Value, ...]] = []
+    try:
+        for row in rows:
+            found.append(tuple([None if value is None else coder(value) for coder, value in zip(coders, row, strict=True)]))
+    except (ValueError, TypeError, InvalidOperation):
+        decode_row(row, types)  # says what is wrong
+        raise
+    return found
+
+
 def _encode_float(value: float) -> float | str:
     if math.isfinite(value):
         return value

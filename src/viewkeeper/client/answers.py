@@ -9,7 +9,7 @@ from typing import Any, overload
 import msgspec
 
 from viewkeeper.client.following import Row
-from viewkeeper.wire import Column, ViolationBody, decode_row
+from viewkeeper.wire import Column, ViolationBody, decode_rows
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ def columns_of(data: Any) -> tuple[Column, ...]:
 
 def rows_of(columns: Sequence[Column], data: Any) -> tuple[Row, ...]:
     """Rows as they come in JSON."""
-    types = [column.type for column in columns]
-    return tuple(decode_row(row, types) for row in data)
+    return tuple(decode_rows(data, [column.type for column in columns]))
 
 
 def committed(data: Mapping[str, Any]) -> Committed:

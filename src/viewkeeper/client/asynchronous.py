@@ -144,7 +144,12 @@ class AsyncClient:
         while True:
             try:
                 response = await self._http.request(
-                    call.method, call.path, params=call.parameters, content=call.body, headers=call.headers
+                    call.method,
+                    call.path,
+                    params=call.parameters,
+                    content=call.body,
+                    headers=call.headers,
+                    timeout=self.server.timeout(call.long),
                 )
             except LOST as error:
                 wait = persistence.broken(error, call)
@@ -311,10 +316,9 @@ class AsyncChanges(AsyncIterator[Change]):
         following = self._following
         if following.columns or following.subscription.wants_snapshot:
             return
-        page = await self.client.run(calls.rows(following.subscription, None, limit=1))
-        following.columns = page.columns
+        following.columns, last = await self.client.run(calls.beginning(following.subscription.view))
         if following.position is None and following.subscription.name is None:
-            following.position = self.commit = page.commit
+            following.position = self.commit = last
 
     async def _lost(self, wait: float) -> None:
         await self._drop()

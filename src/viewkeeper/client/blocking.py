@@ -153,7 +153,12 @@ class Client:
         while True:
             try:
                 response = self._http.request(
-                    call.method, call.path, params=call.parameters, content=call.body, headers=call.headers
+                    call.method,
+                    call.path,
+                    params=call.parameters,
+                    content=call.body,
+                    headers=call.headers,
+                    timeout=self.server.timeout(call.long),
                 )
             except LOST as error:
                 wait = persistence.broken(error, call)
@@ -343,10 +348,9 @@ class Changes(Iterator[Change]):
         following = self._following
         if following.columns or following.subscription.wants_snapshot:
             return
-        page = self.client.run(calls.rows(following.subscription, None, limit=1))
-        following.columns = page.columns
+        following.columns, last = self.client.run(calls.beginning(following.subscription.view))
         if following.position is None and following.subscription.name is None:
-            following.position = self.commit = page.commit
+            following.position = self.commit = last
 
     def _handle_end(self, item: Ended) -> None:
         if not item.again:

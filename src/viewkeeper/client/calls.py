@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -18,7 +18,7 @@ import msgspec
 from viewkeeper.client.answers import Committed, Rows, Told, columns_of, committed, rows_of
 from viewkeeper.client.following import Subscription
 from viewkeeper.errors import DataError, problem
-from viewkeeper.wire import encode
+from viewkeeper.wire import Column, encode
 
 T = TypeVar("T")
 JSON = "application/json"
@@ -27,7 +27,7 @@ LINES = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Call:
-    """One request."""
+    """One request. ``long``: it may take an hour to answer."""
 
     method: str
     path: str
@@ -35,6 +35,7 @@ class Call:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     safe: bool = True
+    long: bool = False
 
     @classmethod
     def post(cls, path: str, body: Any, safe: bool = True, headers: Mapping[str, str] = {}, **parameters: str) -> Call:
@@ -65,7 +66,7 @@ def commit(
 
 def define(body: Mapping[str, Any]) -> Steps[Committed]:
     """A program, a script of SQL, or a name to drop."""
-    return committed((yield Call.post("/v1/definitions", body, safe=False)))
+    return committed((yield replace(Call.post("/v1/definitions", body, safe=False), long=True)))
 
 
 def set_level(view: str, level: str | None) -> Steps[dict[str, Any]]:
@@ -82,20 +83,18 @@ def acknowledge(name: str, commit: int) -> Steps[None]:
 # ---- asking
 
 
-def rows(subscription: Subscription, as_of: int | None, limit: int | None = None) -> Steps[Rows]:
+def rows(subscription: Subscription, as_of: int | None) -> Steps[Rows]:
     """The rows of a view, page by page; all pages are of one commit."""
     parameters = {**subscription.arguments, "format": "json"}
     if subscription.where is not None:
         parameters["where"] = subscription.where
     if as_of is not None:
         parameters["as_of"] = str(as_of)
-    if limit is not None:
-        parameters["limit"] = str(limit)
     found: list[Any] = []
     page = yield Call("GET", _view(subscription.view), parameters)
     columns, number = columns_of(page["columns"]), page["commit"]
     found.extend(rows_of(columns, page["rows"]))
-    while page.get("next") and limit is None:
+    while page.get("next"):
         page = yield Call("GET", _view(subscription.view), {**parameters, "after": page["next"]})
         found.extend(rows_of(columns, page["rows"]))
     return Rows(columns, tuple(found), number)
@@ -126,6 +125,12 @@ def views(name: str | None = None) -> Steps[list[dict[str, Any]]]:
     """The relations and views that the token may read, or one of them."""
     found = yield Call("GET", "/v1/views", {} if name is None else {"name": name})
     return list(found["views"])
+
+
+def beginning(view: str) -> Steps[tuple[tuple[Column, ...], int]]:
+    """The columns of a view, and the last commit."""
+    found = yield Call("GET", "/v1/views", {"name": view})
+    return columns_of(found["views"][0]["columns"]), found["commit"]
 
 
 def log(since: int, view: str | None) -> Steps[list[dict[str, Any]]]:

@@ -20,7 +20,7 @@ import msgspec
 from viewkeeper.client.failures import error_of_event
 from viewkeeper.client.sse import Event, Events
 from viewkeeper.errors import ViewkeeperError
-from viewkeeper.wire import CHANGE, END, HEARTBEAT, HINT, RESET, SNAPSHOT, Column, Value, decode_row
+from viewkeeper.wire import CHANGE, END, HEARTBEAT, HINT, RESET, SNAPSHOT, Column, Value, decode_rows
 
 Row: TypeAlias = tuple[Value, ...]
 
@@ -186,8 +186,7 @@ class Following:
         return Change(commit, min(first, commit), rows, kind=kind, reason=data.get("reason", ""), columns=names)
 
     def _rows(self, rows: list[list[Any]]) -> tuple[Row, ...]:
-        types = [column.type for column in self.columns]
-        return tuple(decode_row(row, types) for row in rows)
+        return tuple(decode_rows(rows, [column.type for column in self.columns]))
 
 
 class Backoff:

@@ -22,6 +22,7 @@ LOST = (httpx.TransportError, httpx.StreamError, OSError)
 """What a broken connection looks like."""
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _AWAY, _OVERLOADED = {502, 504}, {429, 500}
+_HOUR = 3600.0
 _SOON = {"BUSY", "CLOSING", "BAD_ANSWER"}
 """Why a server, or something in between, may answer 503 and it is worth trying again; a question that takes too long is not."""
 
@@ -56,12 +57,17 @@ class Server:
         return {
             "base_url": self.url,
             "headers": {"User-Agent": "viewkeeper-client"} | ({"Authorization": f"Bearer {self.token}"} if self.token else {}),
-            "timeout": httpx.Timeout(self.silence, connect=min(10.0, self.silence), pool=None),
+            "timeout": self.timeout(),
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
             # Reading all certificates takes longer than a request.
             "verify": self._trusted() if url.scheme == "https" else False,
             "trust_env": url.hostname not in ("127.0.0.1", "::1", "localhost"),
         }
+
+    def timeout(self, long: bool = False) -> httpx.Timeout:
+        """How long to wait for bytes; a call that cannot be repeated is waited for longer."""
+        read = max(self.silence, _HOUR) if long else self.silence
+        return httpx.Timeout(self.silence, connect=min(10.0, self.silence), read=read, pool=None)
 
     def _trusted(self) -> ssl.SSLContext:
         try:

@@ -23,6 +23,7 @@ from viewkeeper.serve.calls import Call, headers_of
 from viewkeeper.serve.envelopes import LOG, error_response, internal_response, json_response
 from viewkeeper.serve.following import start_of
 from viewkeeper.serve.grants import Refused, Token
+from viewkeeper.serve.hiding import visible_failure
 from viewkeeper.serve.openapi import description
 from viewkeeper.serve.routes import EVENTS, ROUTES, Entry
 from viewkeeper.serve.service import Service
@@ -93,7 +94,10 @@ class Endpoint:
             raise Refused(503, "CLOSING")
         call = Call(service, scope, receive, self._token(entry, scope))
         if entry.handler is not None:
-            return await entry.handler(call)
+            try:
+                return await entry.handler(call)
+            except ViewkeeperError as error:
+                raise visible_failure(error, call.grants, service.names) from None
         if entry.answer == EVENTS:
             start = await start_of(call)
             if scope["method"] == "HEAD":

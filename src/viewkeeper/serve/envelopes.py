@@ -53,7 +53,7 @@ _OURS = {
     "SERVER_FAILED",
     "UNREADABLE",
 }
-_STATUS = {"LOG_TRIMMED": 410, "QUERY_TOO_SLOW": 503, "LOCKED": 503, "CLOSED": 503, "DISK_FULL": 507}
+_STATUS = {"LOG_TRIMMED": 410, "QUERY_TOO_SLOW": 503, "LOCKED": 503, "CLOSED": 503, "DISK_FULL": 503}
 
 
 def status_of(error: ViewkeeperError) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from viewkeeper.errors import DataError, StoreError, ViewkeeperError, problem
+from viewkeeper.errors import DataError, EngineError, EvaluationError, StoreError, ViewkeeperError, problem
 from viewkeeper.serve.grants import Grants
 from viewkeeper.why import Why
 from viewkeeper.why.outcome import Absence, Attempt, Derivation
@@ -38,6 +38,15 @@ _HARMLESS = {
     "UNKNOWN_RELATION",
     "BASE_CONFLICT",
 }
+
+
+def visible_failure(error: ViewkeeperError, grants: Grants, names: frozenset[str]) -> ViewkeeperError:
+    """An error of a question: a rule that fails may be one of a hidden relation."""
+    if grants.reads_all or not isinstance(error, (EvaluationError, EngineError)):
+        return error
+    hidden = {name for name in names if not grants.reads(name)}
+    is_hidden = any(name in hidden for name in _NAME.findall(error.render()))
+    return StoreError(problem("HIDDEN_REASON")) if is_hidden else error
 
 
 def visible_violations(found: Mapping[str, ViolationBody], grants: Grants) -> dict[str, ViolationBody]:

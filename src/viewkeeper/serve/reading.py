@@ -183,7 +183,8 @@ def _commit(call: Call, one: Logged) -> CommitTold:
     grants = call.grants
     changes = {name: ChangedAnswer(*counts) for name, counts in sorted(one.changes.items()) if grants.reads(name)}
     views = [view for view in one.views if grants.reads(str(view["view"]))]
-    return CommitTold(one.number, one.time, one.kind, one.engine, one.seconds, one.reason, changes, views)
+    reason = one.reason if grants.reads_all else ""  # it tells how many rows there were
+    return CommitTold(one.number, one.time, one.kind, one.engine, one.seconds, reason, changes, views)
 
 
 def _with(told: CommitTold, changes: dict[str, ChangedAnswer]) -> CommitTold:
