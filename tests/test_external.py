@@ -12,6 +12,10 @@ from tests.streams import stream
 
 import viewkeeper as vk
 from viewkeeper.errors import ProgramError, StoreError
+from viewkeeper.language import parse, parse_query
+from viewkeeper.rewrite.magic import QueryRules
+from viewkeeper.rewrite.passes import MAINTAINABLE, normalise, run_passes
+from viewkeeper.state import Work
 from viewkeeper.warehouse import Warehouse
 
 CLOSURE = """
@@ -300,3 +304,29 @@ def test_a_change_that_is_begun_again(tmp_path: Path) -> None:
             change = {(2, 4), (3, 4)}, {(1, 2), (1, 3)}
             assert told(commit.changes)["e"] == (change[::-1] if back else change)
             assert all(view.right for view in shop.verify())
+
+
+def test_who_asks_for_a_row_asks_for_what_is_derived_anyway() -> None:
+    """closure(x, z) :- closure(x, y), link(y, z) hands x on: whether (x, z) is there is known when all of x is."""
+    link = ".decl link(x: symbol, y: symbol)\nlink(x, y) :- edge(x, y), x != y.\n"
+    for recursion, asked in (("closure(x, y), link(y, z)", "bf"), ("link(x, y), closure(y, z)", "bb")):
+        text = f"{link}{CLOSURE.split('closure(x, y) :- edge(x, z)')[0]}closure(x, z) :- {recursion}."
+        rules = QueryRules(run_passes(normalise(parse(text)), MAINTAINABLE), frozenset({"closure", "link"}))
+        assert [rules.pattern("closure", pattern) for pattern in ("bb", "bf", "fb", "ff")] == [asked, "bf", "fb", "ff"]
+
+
+def test_a_goal_asks_only_if_something_is_bound(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(CLOSURE + ".decl few(x: symbol)")
+        shop.commit({"edge": [(f"n{i}", f"n{i + 1}") for i in range(30)], "few": [("n27",), ("n29",)]})
+        with shop._reading() as state:
+            for text, asks in (
+                ("closure(X, Y)", False),
+                ("closure(X, Y), edge(Y, Z)", False),
+                ('closure("n3", Y)', True),
+                ('closure(X, Y), X = "n3"', True),
+                ("few(X), closure(X, Y)", True),
+            ):
+                program, relation = parse_query(text, state.program)
+                assert (Work.asked(program, relation.name, state.kept).demands is not None) is asks, text
+        assert set(shop.query("few(X), closure(X, Y)")) == {("n27", "n28"), ("n27", "n29"), ("n27", "n30"), ("n29", "n30")}
