@@ -46,6 +46,7 @@ def test_views_are_judged_by_the_last_transactions(shop: Warehouse) -> None:
     # A chain: what comes to its middle comes to everything before it, and all of that is checked against what was.
     assert found["closure"].external > found["closure"].stored
     assert everything(shop) == before
+    assert [shop.explain(one.view).cost.advised for one in advice] == advice  # type: ignore[union-attr]
 
 
 def test_advice_is_followed(shop: Warehouse, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from viewkeeper.advice import size_of
+from viewkeeper.advice import Advice, size_of
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
@@ -55,6 +55,8 @@ class Cost:
     size: int
     seconds: tuple[tuple[str, int, float], ...]
     """A strategy, how many changes it brought in, and the median of their seconds."""
+    advised: Advice | None = None
+    """What ``advise`` measured last."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def cost_of(view: str, kept: Kept, catalog: Catalog) -> Cost:
                 seconds.setdefault(record["strategy"], []).append(record["seconds"])
     seen = tuple((how, len(found), statistics.median(found)) for how, found in sorted(seconds.items()))
     stored = kept.place == "hot"
-    return Cost(kept.rows if kept.place != NOWHERE else None, size_of(catalog.connection, view) if stored else 0, seen)
+    advised = catalog.advice().get(view)
+    size = size_of(catalog.connection, view) if stored else 0
+    return Cost(kept.rows if kept.place != NOWHERE else None, size, seen, None if advised is None else Advice(**advised))
 
 
 def _own(view: str, plan: Plan, program: Program) -> set[str]:

@@ -552,12 +552,15 @@ class Warehouse:
     def advise(self, commits: int = 50) -> tuple[int, list[Advice]]:
         """Which views to store: the last transactions are played again on copies of the warehouse, with all views stored and with none.
 
-        Returns how many transactions that were, and for each view what it costs either way.
+        Returns how many transactions that were, and for each view what it costs either way. ``explain`` tells it from then on.
         """
         from viewkeeper.advice import advise
 
         with self._reading() as state:
-            return advise(state, self._definitions, commits)
+            played, found = advise(state, self._definitions, commits)
+        with suppress(StoreError), self._changing() as change:  # unless somebody else holds it, or it cannot be written
+            change.catalog.put_advice({one.view: vars(one) for one in found})
+        return played, found
 
     def adapt(self, commits: int = 50, at_least: int = 1) -> dict[str, bool]:
         """Stores views, or stops storing them, as ``advise`` says, if it has so many transactions to judge by.

@@ -224,8 +224,16 @@ def print_explained(explained: Explained, rules: bool, sql: bool) -> None:
 def _print_cost(cost: Cost) -> None:
     held = "nothing is stored" if cost.rows is None else f"{_count(cost.rows, 'row')} in {cost.size / 2**20:,.1f} MB"
     seen = [f"{how} {seconds * 1000:,.2f} ms (median of {number:,})" for how, number, seconds in cost.seconds]
-    typer.echo(f"\nspace: {held}; `viewkeeper advise` compares storing it with deriving it on demand")
+    typer.echo(f"\nspace: {held}")
     typer.echo(f"changes of late: {', '.join(seen) or 'none'}")
+    if cost.advised is None:
+        typer.echo("`viewkeeper advise` compares storing it with deriving it on demand")
+        return
+    one = cost.advised
+    typer.echo(
+        f"stored, as last advised: a change takes {one.stored * 1000:,.2f} ms, {_count(one.rows, 'row')} take {one.size / 2**20:,.1f} MB"
+    )
+    typer.echo(f"external: a change takes {one.external * 1000:,.2f} ms, and no space")
 
 
 def print_relations(shown: Sequence[Shown], detailed: bool) -> None:

@@ -292,6 +292,16 @@ class Catalog:
     def put_costs(self, costs: dict[str, float]) -> None:
         self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('costs', ?)", (msgspec.json.encode(costs).decode(),))
 
+    def advice(self) -> dict[str, dict[str, Any]]:
+        """What ``advice`` found last, by view."""
+        found = self.connection.execute("SELECT value FROM \"$meta\" WHERE key = 'advice'").fetchall()
+        return msgspec.json.decode(found[0][0], type=dict[str, dict[str, Any]]) if found else {}
+
+    def put_advice(self, advice: dict[str, dict[str, Any]]) -> None:
+        self.connection.execute(
+            "INSERT OR REPLACE INTO \"$meta\" VALUES ('advice', ?)", (msgspec.json.encode(advice).decode(),)
+        )
+
     # ---- relations
 
     def relations(self) -> dict[str, Kept]:
