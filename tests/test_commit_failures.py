@@ -129,7 +129,7 @@ print(shop.commit({}, {"edge": [(100, 101), (101, 102)]}).engine)
 """
 
 
-def test_spark_is_started_again_when_its_machine_has_ended(tmp_path: Path) -> None:
+def test_a_java_machine_that_has_ended_is_replaced(tmp_path: Path) -> None:
     """Out of memory, or killed: at most the transaction that meets it fails, and the next one has another machine."""
     with vk.open(tmp_path / "shop", create=True) as shop:
         shop.define(TEXT)

@@ -122,12 +122,12 @@ def test_a_bound_goal_derives_only_what_it_needs(tmp_path: Path) -> None:
     assert rows[0] == rows[1] > 0
 
 
-@pytest.mark.parametrize("seed", sorted({*FAILED_ONCE, *range(24)}))
+@pytest.mark.parametrize("seed", sorted({*FAILED_ONCE, *range(10)}))
 def test_changes_are_right_whatever_is_stored(seed: int, tmp_path: Path) -> None:
     play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=1.0 if seed % 3 == 0 else 0.5)
 
 
-@pytest.mark.parametrize("seed", sorted({2, 11, *range(40, 56)}))
+@pytest.mark.parametrize("seed", sorted({2, 11, *range(40, 46)}))
 def test_changes_are_right_whatever_is_told(seed: int, tmp_path: Path) -> None:
     play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=0.7, virtual=0.6)
 

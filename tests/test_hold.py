@@ -60,7 +60,8 @@ def test_others_are_told_who_holds_it_and_its_note(path: Path) -> None:
         assert f"by process {pid} (" in told
         assert ", url http://127.0.0.1:8765" in told
         assert list(other.query("b(x)")) == [(2,)]
-        assert viewkeeper("drop", path, "b").error == "LOCKED"
+        assert viewkeeper("sql", path, "DELETE FROM a").error == "LOCKED"
+        assert viewkeeper("drop", path, "b").error == "TOKEN_UNREADABLE"  # it goes to the server, if there is one
         found = Warehouse.holder(path)
         assert found is not None
         assert (found["pid"], found["url"]) == (pid, URL["url"])
