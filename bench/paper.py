@@ -14,7 +14,7 @@ from typing import Any
 
 import viewkeeper as vk
 from bench.integrity import BASES, SOFTWARE, only
-from bench.section import Goal, Run, Section, goals, ms, number
+from bench.section import Goal, Run, Section, agree, goals, ms, number
 from viewkeeper.language import parse
 
 LINKS = 100
@@ -112,13 +112,18 @@ def maintained(view: View, external: bool) -> dict[str, Any]:
 
 
 def recomputed(view: View) -> list[float]:
-    """The seconds to derive all rows from the base relations."""
+    """The seconds to derive all rows from the base relations, on demand or everything that they may follow from, whichever is faster."""
     seconds = []
     with tempfile.TemporaryDirectory() as directory, opened(view, True, directory) as shop:
         for _ in range(RECOMPUTED):
             started = time.perf_counter()
-            shop.query("v(x, y, z)" if "on:" in view.rules else "v(x, y)")
-            seconds.append(time.perf_counter() - started)
+            answer = shop.query("v(x, y, z)" if "on:" in view.rules else "v(x, y)")
+            asked = time.perf_counter() - started
+            started = time.perf_counter()
+            with shop._reading() as state:
+                rows = sum(batch.num_rows for batch in state.rows(state.program.relation("v")))
+            agree(f"rows of view {view.what}", len(answer), rows)
+            seconds.append(min(asked, time.perf_counter() - started))
     return seconds
 
 
@@ -136,7 +141,7 @@ def text(results: Mapping[str, Any]) -> list[str]:
         wanted.append(Goal(f"view {place}: recomputed to external, median", again / external, "at least", view.goal))
     return [
         "The software catalogue (570 modules, 5,467 procedures); a transaction inserts one random import link, durable; each view for all modules,",
-        "with nothing but base rows stored (external), or with the view and everything it reads stored. Recomputed: all rows derived and read, without comparing.",
+        "with nothing but base rows stored (external), or with the view and everything it reads stored. Recomputed: all rows derived and read in the faster of two ways, without comparing.",
         "",
         "| | view | recomputed | stored | external | external, mean | rows told, mean | recomputed ÷ external | the paper's |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
