@@ -51,11 +51,14 @@ def evaluate_text(text: str | Program, facts: Rows, make_engine: MakeEngine) -> 
 
 
 class SparkInOneProcess(LoadScopeScheduling):
-    """Tests on Spark go to one process, where they share a session; each of the others goes to whoever is free."""
+    """Tests on Spark go to one process, where they share a session, and so do those of a file that share a server; each of the others goes to
+    whoever is free."""
 
     def _split_scope(self, nodeid: str) -> str:
         on_spark = "spark" in nodeid or nodeid.startswith(("tests/test_bulk.py", "tests/test_warehouse.py"))
-        return "spark" if on_spark else nodeid
+        file = nodeid.partition("::")[0]
+        shares = file.startswith("tests/test_serve_") or file in ("tests/test_client_server.py", "tests/test_cli_served.py")
+        return "spark" if on_spark else file if shares else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkInOneProcess:

@@ -138,6 +138,7 @@ def test_rows_as_they_were(server: Server) -> None:
 
 
 def test_a_question(server: Server) -> None:
+    server.commit("price", ["ink", 250], ["cup", 400], ["nail", 2], ["screw", 3], op="upsert")
     answer = server.post("/v1/query", {"query": "price(i, c), c > 300, c < 450"}).json
     assert answer["rows"] == [["cup", 400]]
     assert [column["name"] for column in answer["columns"]] == ["i", "c"]
@@ -304,6 +305,8 @@ def test_health_needs_no_token(server: Server) -> None:
 
 
 def test_metrics_count(server: Server) -> None:
+    for cents in range(4):
+        server.commit("price", ["tack", cents], op="upsert")
     text = server.get("/metrics").body.decode()
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert int(lines["viewkeeper_last_commit"]) == server.get("/v1").json["commit"]

@@ -126,6 +126,16 @@ class EngineError(ViewkeeperError):
     """An engine cannot be started or failed."""
 
 
+KINDS: dict[str, type[ViewkeeperError]] = {
+    "program": ProgramError,
+    "evaluation": EvaluationError,
+    "data": DataError,
+    "store": StoreError,
+    "engine": EngineError,
+}
+"""The kinds of errors by their names, as a server tells them."""
+
+
 class InterruptedLate(KeyboardInterrupt):
     """Ctrl-C that came when the change was made already."""
 

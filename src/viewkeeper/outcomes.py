@@ -43,7 +43,7 @@ def silent(progress: Progress | Loading) -> None:
 class Maintained:
     """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way.
 
-    ``rederived``: rows from before the commit that had to be derived again, of views that are not stored.
+    ``rederived``: rows from before the commit, or after it, that had to be derived again, of views that are not stored.
     """
 
     view: str

@@ -562,15 +562,16 @@ class Warehouse:
             change.catalog.put_advice({one.view: vars(one) for one in found})
         return played, found
 
-    def adapt(self, commits: int = 50, at_least: int = 1) -> dict[str, bool]:
-        """Stores views, or stops storing them, as ``advise`` says, if it has so many transactions to judge by.
+    def adapt(self, commits: int = 50, at_least: int = 1, advice: Iterable[Advice] | None = None) -> dict[str, bool]:
+        """Stores views, or stops storing them, as ``advise`` says, if it has so many transactions to judge by; ``advice``: what it has said.
 
         Returns the views for which that is a change, and whether they are external now.
         """
-        played, found = self.advise(max(commits, at_least))
-        if played < at_least:
-            return {}
-        changed = {one.view: one.external_is_better for one in found if one.external_is_better is not one.is_external}
+        if advice is None:
+            played, advice = self.advise(max(commits, at_least))
+            if played < at_least:
+                return {}
+        changed = {one.view: one.external_is_better for one in advice if one.external_is_better is not one.is_external}
         for external in (False, True):
             if views := [view for view, how in changed.items() if how is external]:
                 self.store(views, external=external)

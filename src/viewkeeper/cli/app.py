@@ -360,7 +360,7 @@ def advise(
     with viewkeeper.open(warehouse) as opened:
         played, found = opened.advise(commits)
         print_advice(played, found)
-        changed = opened.adapt(commits) if apply else {}
+        changed = opened.adapt(advice=found) if apply else {}
     for external, how in ((False, "stored"), (True, "external")):
         if views := [view for view, is_external in changed.items() if is_external is external]:
             typer.echo(f"{how} from now on: {', '.join(views)}")

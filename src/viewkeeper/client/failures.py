@@ -8,11 +8,8 @@ from typing import Any, cast
 import msgspec
 
 from viewkeeper.errors import (
-    DataError,
-    EngineError,
-    EvaluationError,
+    KINDS,
     Problem,
-    ProgramError,
     StoreError,
     ViewkeeperError,
     ViolationError,
@@ -20,13 +17,6 @@ from viewkeeper.errors import (
 )
 from viewkeeper.wire import Envelope, ErrorBody, ProblemBody
 
-KINDS: dict[str, type[ViewkeeperError]] = {
-    "program": ProgramError,
-    "evaluation": EvaluationError,
-    "data": DataError,
-    "store": StoreError,
-    "engine": EngineError,
-}
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _ERROR = msgspec.json.Decoder(ErrorBody)
 

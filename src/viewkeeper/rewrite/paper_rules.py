@@ -30,7 +30,6 @@ def paper_rules(core: Program, views: frozenset[str]) -> Demands:
 class _PaperRules(Rederivation):
     followed = ("del", "ins")
     phases: ClassVar = {"del": 0, "red": 1, "ins": 1, "new": 1, "plus": 1, "minus": 2, "after": 4}
-
     own = "new"
 
     def rule(self, rule: Rule, stratum: int) -> None:

@@ -162,7 +162,7 @@ class Rederivation(QueryRules):
                 went, came = self._change(literal, stratum)
                 self.site(touched, (1, stratum, 0), [went], _before(others), f"{name}$touch")
                 self.site(touched, (1, stratum, 0), [came], self.state_after(others, stratum), f"{name}$touch")
-        rows, over = self.rows(view, "now", rule, (1, stratum, 1))
+        rows, over = self.rows(view, "source", rule, (1, stratum, 1))
         self.site(rows, (1, stratum, 1), [touched], self.state_after(body, stratum), f"{name}$group")
         found = Atom(self.declare(beside(view, "found"), (1, stratum, 2)), row)
         whole = Rule(Atom(found.relation, arguments_of(rule.head)), over)

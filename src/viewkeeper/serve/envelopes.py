@@ -10,11 +10,8 @@ import msgspec
 from starlette.responses import Response
 
 from viewkeeper.errors import (
-    DataError,
-    EngineError,
-    EvaluationError,
+    KINDS,
     Problem,
-    ProgramError,
     StoreError,
     ViewkeeperError,
     problem,
@@ -23,13 +20,6 @@ from viewkeeper.serve.grants import Refused
 from viewkeeper.wire import Envelope, ErrorBody, Place, ProblemBody, ViolationBody
 
 LOG = logging.getLogger("viewkeeper.serve")
-_KINDS = {
-    ProgramError: "program",
-    EvaluationError: "evaluation",
-    DataError: "data",
-    StoreError: "store",
-    EngineError: "engine",
-}
 _MOST_PROBLEMS = 50
 _MISSING = {"UNKNOWN_RELATION", "UNKNOWN_COMMIT", "UNKNOWN_TOKEN", "UNKNOWN_SUBSCRIPTION", "NOTHING_DEFINED"}
 _CONFLICTS = {
@@ -72,7 +62,7 @@ def status_of(error: ViewkeeperError) -> int:
 def body_of(error: ViewkeeperError, violations: Mapping[str, ViolationBody] | None = None) -> ErrorBody:
     """An error as the envelope has it."""
     first = error.problems[0]
-    kind = next((name for class_, name in _KINDS.items() if isinstance(error, class_)), "store")
+    kind = next((name for name, class_ in KINDS.items() if isinstance(error, class_)), "store")
     problems = tuple(map(_problem, error.problems[:_MOST_PROBLEMS]))
     return ErrorBody(first.code, first.message, first.hint, kind, problems, dict(violations) if violations else None)
 

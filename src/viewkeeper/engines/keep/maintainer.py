@@ -314,7 +314,7 @@ class Maintainer:
 
 
 def _rederived(keeper: Keeper) -> int:
-    """How many rows from before the change a keeper of views that are not stored has derived, told once."""
+    """How many rows from before the change or after it a keeper of views that are not stored has derived, told once."""
     if not isinstance(keeper, ExternalKeeper):
         return 0
     number, keeper.rederived = keeper.rederived, 0
