@@ -68,28 +68,23 @@ class CountingKeeper:
             self.stored.remove()
 
     @cached_property
-    def _of_row(self) -> tuple[str, str, str, str]:
-        """A row's derivations: how many, and the first ones, another number, none."""
+    def _of_row(self) -> tuple[str, str, str]:
+        """A row's derivations: the first ones, the last ones gone, another number of them."""
         table, columns = self.stored.table, shown_columns(self.step.relation)
+        same = self.tables.given(columns)
         return (
-            f'SELECT rowid, "{COUNT}" FROM {table} WHERE {self.tables.given(columns)}',
-            f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))}, ?)",
-            f'UPDATE {table} SET "{COUNT}" = ? WHERE rowid = ?',
-            f"DELETE FROM {table} WHERE rowid = ?",
+            f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))}, ?) ON CONFLICT DO NOTHING",
+            f'DELETE FROM {table} WHERE {same} AND "{COUNT}" = -?',
+            f'UPDATE {table} SET "{COUNT}" = "{COUNT}" + ? WHERE {same}',
         )
 
     def _settle_row(self, row: Row, gained: int) -> list[tuple[Row, int]]:
-        find, insert, update, delete = self._of_row
-        found = self.tables.fetch(find, row)
-        if not found:
-            self.tables.run(insert, (*row, gained))
-            return [(row, 1)]
-        [(rowid, number)] = found
-        if number + gained:
-            self.tables.run(update, (number + gained, rowid))
-            return []
-        self.tables.run(delete, (rowid,))
-        return [(row, -1)]
+        """A row's first derivations or its last ones are tried first: most rows have one."""
+        insert, delete, update = self._of_row
+        if self.tables.run(insert if gained > 0 else delete, (*row, gained)).rowcount:
+            return [(row, 1 if gained > 0 else -1)]
+        self.tables.run(update, (gained, *row))
+        return []
 
 
 _ADD = f' ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'

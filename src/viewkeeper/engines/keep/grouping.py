@@ -8,6 +8,7 @@ from viewkeeper.engines.embedded import column_definition
 from viewkeeper.engines.keep.changes import Gains, Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.scalar import ExactSum
 from viewkeeper.engines.sqlite_dialect import fit_digits
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
@@ -233,26 +234,50 @@ class TotalKeeper(_GroupKeeper):
 
     @cached_property
     def _of_state(self) -> tuple[str, str, str]:
-        """A group's totals: something added, the values they give, none."""
-        one = f"(SELECT {', '.join(f'? AS {name}' for name in self._gain_names())})"
-        values = [f'CASE WHEN s."$n" <> 0 THEN {value} END' if self.groups else value for value in self.values("s")]
+        """A group's totals: something added, which gives the values; the first ones; none."""
+        table = self.state.removeprefix("main.")
+        values = [f'CASE WHEN "$n" <> 0 THEN {value} END' if self.groups else value for value in self.values(table)]
+        told = f' RETURNING rowid, "$n", {", ".join(values)}'
+        added = ", ".join(
+            f'"{name}" = vk_exact_add("{name}", ?)' if name.startswith(EXACT) else f'"{name}" = "{name}" + ?' for name in self.sums
+        )
+        places = ", ".join("?" * (max(1, len(self.groups)) + len(self.sums)))
         return (
-            f"INSERT INTO {self.state} SELECT * FROM ({self._folded(self._gains(one))}){self._added}",
-            f'SELECT s.rowid, s."$n", {", ".join(values)} FROM {self.state} AS s WHERE {self.tables.given(self.groups)}',
+            f"UPDATE {self.state} SET {added} WHERE {self.tables.given(self.groups)}{told}",
+            f"INSERT INTO {self.state} VALUES ({places}){told}",
             f"DELETE FROM {self.state} WHERE rowid = ?",
         )
 
     def _settle_rows(self, gains: list[tuple[Row, int]]) -> None:
-        add, find, delete = self._of_state
+        add, insert, delete = self._of_state
         width, name = len(self.groups), self.relation.name
+        by_group: dict[Row, list[tuple[Row, int]]] = {}
         for row, gained in gains:
-            self.tables.run(add, (*row, gained), name)
-        for group in dict.fromkeys(row[:width] for row, _ in gains):
+            by_group.setdefault(row[:width], []).append((row[width:], gained))
+        for group, rows in by_group.items():
             self.touched += 1
-            [(rowid, number, *values)] = self.tables.fetch(find, group, name)
+            sums = self._sums_of(rows)
+            found = self.tables.fetch(add, (*sums, *group), name) or self.tables.fetch(insert, (*(group or (1,)), *sums), name)
+            [(rowid, number, *values)] = found
             if number == 0 and self.groups:
                 self.tables.run(delete, (rowid,))
             self.tell_group(group, tuple(values))
+
+    def _sums_of(self, gains: list[tuple[Row, int]]) -> list[int | str]:
+        """``sums`` of few rows of targets, each with how often it comes."""
+        found: list[int | str] = [sum(number for _, number in gains)]
+        for i, target in enumerate(self.targets):
+            there = [(row[i], number) for row, number in gains if row[i] is not None]
+            found.append(sum(number for _, number in there))
+            if target.type.kind is Kind.FLOAT:
+                exact = ExactSum()
+                for value, number in there:
+                    exact.step(value, number)
+                found.append(exact.finalize())
+            else:
+                found.append(sum(number * (value >> 32) for value, number in there))
+                found.append(sum(number * (value & 0xFFFFFFFF) for value, number in there))
+        return found
 
 
 class ExtremeKeeper(_GroupKeeper):
