@@ -77,6 +77,7 @@ class Change(State):
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
+        self.last = self.commit - 1
         self.log = Log(self.catalog)
         self.changes: dict[str, Changed] = {}
         self.views: dict[str, Maintained] = {}
@@ -296,38 +297,43 @@ class Change(State):
         self, hot: dict[str, frozenset[int]], worker: Worker, renewing: bool, reason: str
     ) -> dict[str, frozenset[int]]:
         self.views.clear()
+        maintainer = self.maintainer
+        parts, owners = maintainer.plan.parts, maintainer.owners
 
         def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
-            parts = self.maintainer.plan.parts
-            names = {r.name: r.name if r.name in self.kept else parts.get(r.name) or owner_of(r.name) for r in step.relations}
+            if isinstance(step, Base):
+                return
+            names = {relation.name: owners.get(relation.name, "") for relation in step.relations}
+            if not all(names.values()):
+                owners.update({name: name if name in self.kept else parts.get(name) or owner_of(name) for name in names})
+                names = {name: owners[name] for name in names}
             if isinstance(step, Recomputed) and self.strict:
                 views = dict.fromkeys(owner for owner in names.values() if owner in self.kept and self.kept[owner].rows)
                 if views:
                     raise StoreError(problem("STRICT", views=", ".join(views), why=step.why))
-            if not isinstance(step, Base):
-                for name, view in names.items():
-                    computed = name in self.maintainer.fresh or renewing
-                    how = "recomputation" if renewing else "first computation" if computed else strategy(step)
-                    how = strategy(step) if isinstance(step, External) else how
-                    before = self.views.get(view)  # what an inner relation took is part of what its view took
-                    if before is not None and (view != name or before.strategy == "recomputation") and how != "recomputation":
-                        how, engine = before.strategy, before.engine
-                    more = Maintained(view, how, engine, seconds, reason, touched, rederived)
-                    self.views[view] = more if before is None else more.with_more(before)
+            for name, view in names.items():
+                computed = name in maintainer.fresh or renewing
+                how = "recomputation" if renewing else "first computation" if computed else strategy(step)
+                how = strategy(step) if isinstance(step, External) else how
+                before = self.views.get(view)  # what an inner relation took is part of what its view took
+                if before is not None and (view != name or before.strategy == "recomputation") and how != "recomputation":
+                    how, engine = before.strategy, before.engine
+                more = Maintained(view, how, engine, seconds, reason, touched, rederived)
+                self.views[view] = more if before is None else more.with_more(before)
 
         with self._keys():
-            return self.maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
+            return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
 
     def _note(self, name: str) -> None:
         """Takes a relation's changes over, to be told and logged."""
-        relation, kept = self.program.relation(name), self.kept[name]
-        first = name in self.maintainer.fresh
-        if first and (rows := self.maintainer.count(name)) > FIRST_ROWS:
+        relation, kept, maintainer = self.program.relation(name), self.kept[name], self.maintainer
+        first = name in maintainer.fresh
+        if first and (rows := maintainer.count(name)) > FIRST_ROWS:
             self._told_first(relation, rows)
             return
         if first:
-            self.maintainer.detail(name)
-        came, went = self.maintainer.changes(name)
+            maintainer.detail(name)
+        came, went = maintainer.changes(name)
         self.told(relation, came, went)
         written = {"snapshot": self.commit} if name in self._snapshots else {}
         self.update(name, rows=kept.rows + len(came) - len(went), **written)
@@ -563,7 +569,8 @@ class Change(State):
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
         if self.kept[relation].place == NOWHERE:
             what = {}
-        self._keep(replace(self.kept[relation], changed=self.commit, **what))
+        known = vars(self.kept[relation])
+        self._keep(Kept(**{**known, "changed": self.commit, **what}))
 
     def _keep(self, kept: Kept) -> None:
         old = self.kept.get(kept.name)
@@ -631,6 +638,7 @@ class Change(State):
         engine = engines.pop() if len(engines) == 1 else choice.engine
         detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
+        self.last = self.commit
         rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
         changes = dict(self.changes)

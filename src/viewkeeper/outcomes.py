@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,12 +56,12 @@ class Maintained:
 
     def with_more(self, other: Maintained) -> Maintained:
         """With what something else took that is part of it."""
-        return replace(
-            self,
-            seconds=self.seconds + other.seconds,
-            touched=self.touched + other.touched,
-            rederived=self.rederived + other.rederived,
+        seconds, touched, rederived = (
+            self.seconds + other.seconds,
+            self.touched + other.touched,
+            self.rederived + other.rederived,
         )
+        return Maintained(self.view, self.strategy, self.engine, seconds, self.reason, touched, rederived)
 
     def record(self) -> dict[str, object]:
         """As the catalog keeps it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.errors import DataError, counted, problem
@@ -26,6 +27,8 @@ NumberedRow = tuple[int, Any]
 
 # About how long a row of a file is, and how much shorter packed.
 _BYTES, _PACKED = 40, 5
+_READ_FROM_TEXT = (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL, Kind.BYTES)
+_PLAIN = (str, int, float, bool, NoneType)
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,8 @@ def _stored_row(number: int, row: Any, relation: Relation, reading: Reading) -> 
 
 def _fields(number: int, row: Any, relation: Relation, reading: Reading) -> Sequence[Any] | None:
     """The row's values in the order of the columns: given by name, in order, or for one column as it is."""
+    if type(row) is tuple and len(row) == relation.arity:
+        return row
     names = [column.name for column in relation.columns]
     if isinstance(row, Mapping):
         unknown = [key for key in row if key not in names]
@@ -244,7 +249,9 @@ def _fields(number: int, row: Any, relation: Relation, reading: Reading) -> Sequ
 
 
 def _stored(value: Any, type_: Type) -> Stored:
-    if isinstance(value, str) and type_.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL, Kind.BYTES):
+    if type(value) in _PLAIN and type_.kind not in _READ_FROM_TEXT:
+        return store(value, type_)
+    if isinstance(value, str) and type_.kind in _READ_FROM_TEXT:
         return text_parser(type_)(value)
     if type(value).__module__ == "numpy":
         value = value.item()

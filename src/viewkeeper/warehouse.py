@@ -660,7 +660,7 @@ class Warehouse:
             try:
                 with writer.catalog.transaction():
                     program, kept = writer.contents(self._definitions)
-                    number = writer.catalog.last_commit() + 1
+                    number = writer.last + 1
                     change = Change(
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )

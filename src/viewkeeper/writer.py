@@ -35,6 +35,8 @@ class Writer:
         self.engine = EmbeddedEngine(self.catalog.connection)
         self.process = os.getpid()
         self._version: int | None = None
+        self.last = 0
+        """The number of the last commit, as of ``contents``."""
         self._program = Program()
         self._kept: dict[str, Kept] = {}
         self.costs = Costs(self.catalog.costs())
@@ -50,7 +52,7 @@ class Writer:
         [[version]] = self.catalog.connection.execute("PRAGMA data_version")
         if version != self._version:
             self._program, self._kept = definitions.contents(self.catalog)
-            self._version = version
+            self._version, self.last = version, self.catalog.last_commit()
         return self._program, dict(self._kept)
 
     def done(self, change: Change) -> None:
@@ -58,7 +60,7 @@ class Writer:
         replaced = {k.name for k in self._kept.values() if k.snapshot is not None} & change.kept.keys()
         if any(self._kept[name].snapshot != change.kept[name].snapshot for name in replaced):
             remove_leftovers(self.path, change.kept.values())
-        self._program, self._kept = change.program, change.kept
+        self._program, self._kept, self.last = change.program, change.kept, change.last
 
     def schema(self) -> tuple[int, int] | None:
         """Differs when tables, views or indexes have been made or dropped; None if the database does not answer."""

@@ -173,6 +173,11 @@ def cores_of(given: SparkSession | str | None) -> int:
     if given is not None and not isinstance(given, str):
         with suppress(Exception):  # Spark Connect does not tell
             return int(given.sparkContext.defaultParallelism)
+    return _cores()
+
+
+@cache
+def _cores() -> int:
     return os.cpu_count() or 2
 
 

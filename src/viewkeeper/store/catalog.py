@@ -35,6 +35,9 @@ PARTIAL = FILE + ".partial"
 READ = "snapshots"
 """The directory that readers hold, so that no file they may need is removed."""
 _LONG_LOG = 16 * 1024 * 1024
+# How long the log is, is looked up after so many transactions, or changes of rows.
+_LOOK_EVERY = 50
+_MANY_CHANGES = 1000
 _END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
@@ -104,6 +107,7 @@ class Catalog:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
         self._log = str(directory / f"{FILE}-wal")
+        self._unseen = self._seen_changes = 0
 
     # ---- opening
 
@@ -202,7 +206,12 @@ class Catalog:
                 self.connection.execute("ROLLBACK")
 
     def _shorten_log(self) -> None:
-        """Gives back the space of a long log, unless a reader still needs it."""
+        """Gives back the space of a long log, unless a reader still needs it. Small changes do not make one quickly."""
+        self._unseen += 1
+        changes = self.connection.total_changes
+        if self._unseen < _LOOK_EVERY and changes - self._seen_changes < _MANY_CHANGES:
+            return
+        self._unseen, self._seen_changes = 0, changes
         with suppress(OSError, sqlite3.Error):
             if os.stat(self._log).st_size > _LONG_LOG:
                 self.connection.execute("PRAGMA busy_timeout=0")

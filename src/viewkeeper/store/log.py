@@ -61,7 +61,11 @@ def unpack(packed: bytes) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
 
 class Log:
     def __init__(self, catalog: Catalog) -> None:
-        self.catalog, self.directory = catalog, catalog.directory / DIRECTORY
+        self.catalog = catalog
+
+    @property
+    def directory(self) -> Path:
+        return self.catalog.directory / DIRECTORY
 
     def add(self, commit: int, relation: Relation, came: Rows, went: Rows, before: Relation | None = None) -> None:
         """``before``: the relation that what went was in, where it had other columns; a file could not hold both."""

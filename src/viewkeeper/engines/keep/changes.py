@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from viewkeeper.program.ast import Atom, Relation, Rule
+from viewkeeper.program.ast import Atom, Relation, Rule, Variable, Wildcard
 from viewkeeper.program.plan import SIGN, Group, Rules, beside
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ class Gains:
         """None if a few rows lead to so many that they are better left in SQLite."""
         found: list[tuple[Row, int]] = []
         for statement in self._single(group):
-            for parameters in statement.parameters():
-                rows = self._tables.fetch(statement.sql, parameters, self._of.name)
+            for rows in statement.results(self._of.name):
                 if len(rows) > MANY:
                     return None
                 found += [(row[:-1], row[-1]) for row in rows]
@@ -198,15 +197,33 @@ class _ByRow:
             atoms.append(replace(atom, relation=relation.name))
             self._names.append([f"row{number}_{i}" for i in range(relation.arity)])
         select = tables.select(replace(rule, body=(*atoms, *rule.body[len(changed) :])), shown=False)
-        self.sql, self._constants = f"{select.sql} LIMIT {MANY + 1}", select.parameters
+        self._sql, self._constants = f"{select.sql} LIMIT {MANY + 1}", select.parameters
+        self._chosen = _chosen(rule) if len(changed) == 1 and changed[0].arguments else None
 
     def executions(self) -> int:
         return prod(self._tables.changes[name].number for name in self._read)
 
-    def parameters(self) -> Iterator[dict[str, Any]]:
-        """The values of each execution."""
+    def results(self, of: str) -> Iterator[list[Row]]:
+        """What each execution gives, for a relation."""
+        if self._chosen is not None:
+            [name] = self._read
+            for row, sign in self._tables.changes[name].rows():
+                values = (*row, sign, -sign)
+                yield [tuple([values[i] for i in self._chosen])]
+            return
         for rows in product(*(self._tables.changes[name].rows() for name in self._read)):
-            values = dict(self._constants)
+            parameters = dict(self._constants)
             for names, (row, sign) in zip(self._names, rows, strict=True):
-                values |= zip(names, (*row, sign, -sign), strict=True)
-            yield values
+                parameters |= zip(names, (*row, sign, -sign), strict=True)
+            yield self._tables.fetch(self._sql, parameters, of)
+
+
+def _chosen(rule: Rule) -> list[int] | None:
+    """Which values of the one literal's row the head has, where that is all there is to a rule."""
+    [literal, *rest] = rule.body
+    assert isinstance(literal, Atom)
+    read = [term for term in literal.arguments if not isinstance(term, Wildcard)]
+    terms = {*read, *rule.head.arguments}
+    if rest or len({*read}) < len(read) or not all(isinstance(term, Variable) for term in terms):
+        return None
+    return [literal.arguments.index(term) for term in rule.head.arguments]

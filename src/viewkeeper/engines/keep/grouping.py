@@ -239,7 +239,8 @@ class TotalKeeper(_GroupKeeper):
         values = [f'CASE WHEN "$n" <> 0 THEN {value} END' if self.groups else value for value in self.values(table)]
         told = f' RETURNING rowid, "$n", {", ".join(values)}'
         added = ", ".join(
-            f'"{name}" = vk_exact_add("{name}", ?)' if name.startswith(EXACT) else f'"{name}" = "{name}" + ?' for name in self.sums
+            f'"{name}" = vk_exact_add("{name}", ?)' if name.startswith(EXACT) else f'"{name}" = "{name}" + ?'
+            for name in self.sums
         )
         places = ", ".join("?" * (max(1, len(self.groups)) + len(self.sums)))
         return (

@@ -97,6 +97,8 @@ class Maintainer:
                 self._readers.setdefault(read, []).append(number)
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
+        self._numbers = {name: number for number, own in enumerate(self._own) for name in own}
+        self.owners: dict[str, str] = {}  # of relations of the plan, who they are part of; filled by who asks
         self._bases = {keeper.relations[0].name: keeper for keeper in self.keepers if isinstance(keeper, BaseKeeper)}
         self._stored = {stored.relation.name: stored for keeper in self.keepers for stored in _stored(keeper)}
         # Views that are not stored, and that stored ones read.
@@ -192,12 +194,13 @@ class Maintainer:
             signs[name] = changed[name]
             self._followed((name,), signs)
             self._tell((name,), signs, pending, filling, renewing, worker)
+        turns = {self._numbers[name] for name in changed if name not in signs}
         for number, keeper in enumerate(self.keepers):
+            if number not in pending and number not in turns and number not in filling:
+                continue
             own = self._own[number]
             started = time.perf_counter()
-            if isinstance(keeper, BaseKeeper):
-                if own[0] not in changed or own[0] in signs:
-                    continue
+            if number in turns:
                 signs[own[0]] = changed[own[0]]
                 keeper.settle()
             elif without and any(name in without for name in own):
@@ -208,7 +211,7 @@ class Maintainer:
                 new = {name for name in own if not self._stored[name].is_empty()}
                 self.fresh |= new
                 signs |= dict.fromkeys(new, frozenset({1}))
-            elif number in pending:
+            else:
                 self._hold(number)
                 if renewing and not isinstance(keeper, ExternalKeeper):
                     renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, worker))
@@ -217,8 +220,6 @@ class Maintainer:
                 else:
                     keeper.settle()
                 signs |= {name: found for name in own if (found := self._stored[name].changes.signs())}
-            else:
-                continue
             by = worker.name if number in self._elsewhere else _ITSELF.name
             seconds = time.perf_counter() - started + self._noticing.pop(number, 0.0)
             report(self.plan.steps[number], seconds, by, keeper.touched, _rederived(keeper))
