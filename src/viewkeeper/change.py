@@ -233,8 +233,11 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        with self._worker(choice) as worker:
-            found = self._carry_out(hot, worker, choice)
+        if choice.of_catalog == "embedded":
+            found = self._carry_out(hot, Itself(), choice)
+        else:
+            with self._worker(choice) as worker:
+                found = self._carry_out(hot, worker, choice)
         self._learn(choice)
         self.signs |= found
         for name in found:
@@ -298,20 +301,19 @@ class Change(State):
     ) -> dict[str, frozenset[int]]:
         self.views.clear()
         maintainer = self.maintainer
-        parts, owners = maintainer.plan.parts, maintainer.owners
 
         def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
             if isinstance(step, Base):
                 return
-            names = {relation.name: owners.get(relation.name, "") for relation in step.relations}
-            if not all(names.values()):
-                owners.update({name: name if name in self.kept else parts.get(name) or owner_of(name) for name in names})
-                names = {name: owners[name] for name in names}
+            first = step.relations[0].name
+            parts = maintainer.views.get(first)
+            if parts is None:
+                parts = maintainer.views[first] = [(relation.name, self._view(relation.name)) for relation in step.relations]
             if isinstance(step, Recomputed) and self.strict:
-                views = dict.fromkeys(owner for owner in names.values() if owner in self.kept and self.kept[owner].rows)
+                views = dict.fromkeys(owner for _, owner in parts if owner in self.kept and self.kept[owner].rows)
                 if views:
                     raise StoreError(problem("STRICT", views=", ".join(views), why=step.why))
-            for name, view in names.items():
+            for name, view in parts:
                 computed = name in maintainer.fresh or renewing
                 how = "recomputation" if renewing else "first computation" if computed else strategy(step)
                 how = strategy(step) if isinstance(step, External) else how
@@ -323,6 +325,10 @@ class Change(State):
 
         with self._keys():
             return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
+
+    def _view(self, relation: str) -> str:
+        """The relation, or what it is an inner part of."""
+        return relation if relation in self.kept else self.maintainer.plan.parts.get(relation) or owner_of(relation)
 
     def _note(self, name: str) -> None:
         """Takes a relation's changes over, to be told and logged."""

@@ -6,7 +6,7 @@ it as it likes; it is brought into the other form once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -23,6 +23,7 @@ FEW = 32
 _TOLD = 1000
 # What few rows lead to is taken out of SQLite up to this.
 MANY = 10_000
+_SIGNS = {1: frozenset({1}), -1: frozenset({-1})}
 
 Row = tuple[Any, ...]
 Signed = tuple[Row, int]
@@ -101,6 +102,8 @@ class Changes:
         """Whether rows come, go, or both."""
         if not self.number:
             return frozenset()
+        if self.number == 1 and self._rows:
+            return _SIGNS[self._rows[0][1]]
         if self._rows is not None or self.number <= _TOLD:
             return frozenset(sign for _, sign in self.rows())
         found = self.tables.fetch(f'SELECT DISTINCT "{SIGN}" FROM {self.table}')
@@ -139,11 +142,14 @@ class Gains:
 
     def collect(self, group: Group) -> int:
         """Adds what a change of these relations brings; returns how many derivations were found for it."""
-        if is_few(sum(statement.executions() for statement in self._single(group))):
+        executions = 0
+        for statement in self._single(group):
+            executions += statement.executions()
+        if executions <= FEW:
             found = self._of_single_rows(group)
             if found is not None:
-                for row, number in found:
-                    self.rows[row] = self.rows.get(row, 0) + number
+                for row in found:
+                    self.rows[row[:-1]] = self.rows.get(row[:-1], 0) + row[-1]
                 return len(found)
         for name in group:
             self._tables.changes[name].in_table()
@@ -153,14 +159,12 @@ class Gains:
             touched += self._tables.run(f"INSERT INTO {self.table} {select.sql}", select.parameters, self._of.name).rowcount
         return touched
 
-    def _of_single_rows(self, group: Group) -> list[tuple[Row, int]] | None:
-        """None if a few rows lead to so many that they are better left in SQLite."""
-        found: list[tuple[Row, int]] = []
+    def _of_single_rows(self, group: Group) -> list[Row] | None:
+        """Rows with a number at their end; None if a few rows lead to so many that they are better left in SQLite."""
+        found: list[Row] = []
         for statement in self._single(group):
-            for rows in statement.results(self._of.name):
-                if len(rows) > MANY:
-                    return None
-                found += [(row[:-1], row[-1]) for row in rows]
+            if not statement.add_results(self._of.name, found):
+                return None
         return found
 
     def use_table(self) -> None:
@@ -201,21 +205,26 @@ class _ByRow:
         self._chosen = _chosen(rule) if len(changed) == 1 and changed[0].arguments else None
 
     def executions(self) -> int:
-        return prod(self._tables.changes[name].number for name in self._read)
+        changes = self._tables.changes
+        return changes[self._read[0]].number if len(self._read) == 1 else prod(changes[name].number for name in self._read)
 
-    def results(self, of: str) -> Iterator[list[Row]]:
-        """What each execution gives, for a relation."""
+    def add_results(self, of: str, found: list[Row]) -> bool:
+        """Adds what each execution gives, for a relation; False if one gives more than ``MANY``."""
+        changes = [self._tables.changes[name].rows() for name in self._read]
         if self._chosen is not None:
-            [name] = self._read
-            for row, sign in self._tables.changes[name].rows():
+            for row, sign in changes[0]:
                 values = (*row, sign, -sign)
-                yield [tuple([values[i] for i in self._chosen])]
-            return
-        for rows in product(*(self._tables.changes[name].rows() for name in self._read)):
+                found.append(tuple([values[i] for i in self._chosen]))
+            return True
+        for rows in product(*changes):
             parameters = dict(self._constants)
             for names, (row, sign) in zip(self._names, rows, strict=True):
-                parameters |= zip(names, (*row, sign, -sign), strict=True)
-            yield self._tables.fetch(self._sql, parameters, of)
+                parameters.update(zip(names, (*row, sign, -sign), strict=True))
+            more = self._tables.fetch(self._sql, parameters, of)
+            if len(more) > MANY:
+                return False
+            found += more
+        return True
 
 
 def _chosen(rule: Rule) -> list[int] | None:

@@ -97,8 +97,10 @@ class Maintainer:
                 self._readers.setdefault(read, []).append(number)
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
+        self._is_over = True
         self._numbers = {name: number for number, own in enumerate(self._own) for name in own}
-        self.owners: dict[str, str] = {}  # of relations of the plan, who they are part of; filled by who asks
+        self.views: dict[str, list[tuple[str, str]]] = {}
+        """Of the relations of a step, by the first of them, which views they are part of; filled by who asks."""
         self._bases = {keeper.relations[0].name: keeper for keeper in self.keepers if isinstance(keeper, BaseKeeper)}
         self._stored = {stored.relation.name: stored for keeper in self.keepers for stored in _stored(keeper)}
         # Views that are not stored, and that stored ones read.
@@ -181,7 +183,9 @@ class Maintainer:
         views that are left as they are, with all above them.
         """
         self.fresh = set(fresh)
-        self._forget()
+        if not self._is_over:
+            self._forget()
+        self._is_over = False
         pending: set[int] = set()
         filling: set[int] = set()
         self._elsewhere: set[int] = set()
@@ -226,6 +230,8 @@ class Maintainer:
             keeper.touched = 0
             self._followed(own, signs)
             self._tell(own, signs, pending, filling, renewing, worker)
+        # Whoever noticed something has settled it, unless it was left out, or somebody else did.
+        self._is_over = not without and isinstance(worker, Itself)
         return signs
 
     def _followed(self, own: Group, signs: Signs) -> None:
@@ -254,15 +260,21 @@ class Maintainer:
     def _tell(self, own: Group, signs: Signs, pending: set[int], filling: set[int], renewing: bool, worker: Worker) -> None:
         """Lets those who read the relations notice that they have changed."""
         changed = [name for name in own if name in signs]
+        if len(changed) <= 1:
+            readers = self._readers.get(changed[0], []) if changed else []
+        else:
+            readers = sorted({reader for name in changed for reader in self._readers.get(name, ())})
         all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
-        for reader in sorted({reader for name in changed for reader in self._readers.get(name, ())} - filling):
+        for reader in readers:
+            if reader in filling:
+                continue
             if all_fresh and reader not in pending and all(stored.is_empty() for stored in _stored(self.keepers[reader])):
                 filling.add(reader)
                 continue
             pending.add(reader)
             if renewing and not isinstance(self.keepers[reader], ExternalKeeper):
                 continue
-            for name in changed:
+            for name in changed if self.fresh else ():
                 self.detail(name)
             started = time.perf_counter()
             self._hold(reader)
