@@ -317,11 +317,13 @@ class Change(State):
                 computed = name in maintainer.fresh or renewing
                 how = "recomputation" if renewing else "first computation" if computed else strategy(step)
                 how = strategy(step) if isinstance(step, External) else how
-                before = self.views.get(view)  # what an inner relation took is part of what its view took
-                if before is not None and (view != name or before.strategy == "recomputation") and how != "recomputation":
-                    how, engine = before.strategy, before.engine
-                more = Maintained(view, how, engine, seconds, reason, touched, rederived)
-                self.views[view] = more if before is None else more.with_more(before)
+                told = self.views.get(view)  # what an inner relation took is part of what its view took
+                if told is None:
+                    self.views[view] = Maintained(view, how, engine, seconds, reason, touched, rederived)
+                    continue
+                told.add(seconds, touched, rederived)
+                if how == "recomputation" or (view == name and told.strategy != "recomputation"):
+                    told.strategy, told.engine = how, engine
 
         with self._keys():
             return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
@@ -575,8 +577,7 @@ class Change(State):
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
         if self.kept[relation].place == NOWHERE:
             what = {}
-        known = vars(self.kept[relation])
-        self._keep(Kept(**{**known, "changed": self.commit, **what}))
+        self._keep(Kept(**{**vars(self.kept[relation]), "changed": self.commit, **what}))
 
     def _keep(self, kept: Kept) -> None:
         old = self.kept.get(kept.name)
@@ -662,8 +663,8 @@ class _Pending:
     def __init__(self, relation: Relation, known: Callable[[StoredRow], list[StoredRow]]) -> None:
         self.relation, self.known = relation, known
         self.rows: dict[StoredRow, bool] = {}
-        self._key = [i for i, column in enumerate(relation.columns) if column.name in relation.key]
-        self._key.sort(key=lambda i: relation.key.index(relation.columns[i].name))
+        places = {column.name: i for i, column in enumerate(relation.columns)} if relation.key else {}
+        self._key = [places[name] for name in relation.key]
         self._named: dict[StoredRow, list[StoredRow]] = {}
 
     def take(self, operation: Operation) -> None:

@@ -39,7 +39,7 @@ def silent(progress: Progress | Loading) -> None:
     """Tells nobody."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Maintained:
     """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way.
 
@@ -54,14 +54,11 @@ class Maintained:
     touched: int = 0
     rederived: int = 0
 
-    def with_more(self, other: Maintained) -> Maintained:
-        """With what something else took that is part of it."""
-        seconds, touched, rederived = (
-            self.seconds + other.seconds,
-            self.touched + other.touched,
-            self.rederived + other.rederived,
-        )
-        return Maintained(self.view, self.strategy, self.engine, seconds, self.reason, touched, rederived)
+    def add(self, seconds: float, touched: int, rederived: int) -> None:
+        """Adds what a part of the view took."""
+        self.seconds += seconds
+        self.touched += touched
+        self.rederived += rederived
 
     def record(self) -> dict[str, object]:
         """As the catalog keeps it."""

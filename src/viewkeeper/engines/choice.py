@@ -78,6 +78,8 @@ def choose_for_change(wish: str, task: Task, costs: Costs, *, strict: bool, cold
     if cold and wish == "auto":
         return replace(choose_engine(wish, rows=0, cold=True, spark_given=spark_given), task=task)
     ways = [way for way in task.ways if wish in ("auto", _engine(way)) and not (strict and way in (ANEW, SPARK_ANEW))]
+    if wish != "auto" and len(ways) == 1:
+        return Choice(wish, "asked for", task=task)
     expected = {way: costs.estimate(way, task) for way in ways}
     best, missing = _least(expected), ""
     if wish != "auto":

@@ -66,8 +66,7 @@ class Task:
     @property
     def ways(self) -> list[str]:
         """Views are maintained if few rows change, whatever it costs."""
-        ways = list(_EXPECTED[self.kind])
-        return ways if self.rows >= _MANY else [way for way in ways if way not in (ANEW, SPARK_ANEW)]
+        return list(_EXPECTED[self.kind]) if self.rows >= _MANY else [EMBEDDED, SPARK]
 
     def expected(self, way: str) -> float:
         start, per_row, per_held = _EXPECTED[self.kind][way]

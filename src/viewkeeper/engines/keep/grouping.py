@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from viewkeeper.engines.embedded import column_definition
@@ -24,7 +25,8 @@ class _GroupKeeper:
         self.relations, self.tables, self.relation = (relation,), tables, relation
         self.touched = 0
         self.groups, self.results = relation.columns[:groups], relation.columns[groups:]
-        self.stored = Stored(tables, relation)
+        # No two rows have the same group, which is all that an index has to know, and what does not change in it.
+        self.stored = Stored(tables, replace(relation, key=tuple(column.name for column in self.groups)))
         self.groups_touched = tables.temporary(
             Relation(f"{relation.name}$touched", self.groups or (Column(PRESENT, NUMBER),)), unique=True
         )

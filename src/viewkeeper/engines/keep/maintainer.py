@@ -196,7 +196,8 @@ class Maintainer:
         for name in sorted(self.fresh):
             # Their rows are there already, so whoever reads them must not see a change of something else first.
             signs[name] = changed[name]
-            self._followed((name,), signs)
+            if self.rederiving is not None:
+                self._followed((name,), signs)
             self._tell((name,), signs, pending, filling, renewing, worker)
         turns = {self._numbers[name] for name in changed if name not in signs}
         for number, keeper in enumerate(self.keepers):
@@ -216,19 +217,24 @@ class Maintainer:
                 self.fresh |= new
                 signs |= dict.fromkeys(new, frozenset({1}))
             else:
-                self._hold(number)
+                if self._needed[number]:
+                    self._hold(number)
                 if renewing and not isinstance(keeper, ExternalKeeper):
                     renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, worker))
                 elif worker.settle(keeper):
                     self._elsewhere.add(number)
                 else:
                     keeper.settle()
-                signs |= {name: found for name in own if (found := self._stored[name].changes.signs())}
+                for name in own:
+                    found = self._stored[name].changes.signs()
+                    if found:
+                        signs[name] = found
             by = worker.name if number in self._elsewhere else _ITSELF.name
             seconds = time.perf_counter() - started + self._noticing.pop(number, 0.0)
             report(self.plan.steps[number], seconds, by, keeper.touched, _rederived(keeper))
             keeper.touched = 0
-            self._followed(own, signs)
+            if self.rederiving is not None:
+                self._followed(own, signs)
             self._tell(own, signs, pending, filling, renewing, worker)
         # Whoever noticed something has settled it, unless it was left out, or somebody else did.
         self._is_over = not without and isinstance(worker, Itself)
@@ -236,8 +242,7 @@ class Maintainer:
 
     def _followed(self, own: Group, signs: Signs) -> None:
         """What is stored has changed: what is derived on demand from before must know."""
-        if self.rederiving is None:
-            return
+        assert self.rederiving is not None
         for name in own:
             if name in signs and name not in self.external:
                 self.detail(name)
@@ -277,7 +282,8 @@ class Maintainer:
             for name in changed if self.fresh else ():
                 self.detail(name)
             started = time.perf_counter()
-            self._hold(reader)
+            if self._needed[reader]:
+                self._hold(reader)
             if not worker.notice(self.keepers[reader], own):
                 self.keepers[reader].notice(own, signs)
             self._noticing[reader] = self._noticing.get(reader, 0.0) + time.perf_counter() - started
