@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from viewkeeper.errors import DataError, counted, problem
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import Kind, Type
-from viewkeeper.program.values import BadValue, Stored, store, text_parser
+from viewkeeper.program.values import BadValue, Stored, plain_check, store, text_parser
 from viewkeeper.store.delimited import BATCH, Format, opened, read_delimited
 from viewkeeper.store.rejects import Reading
 
@@ -28,7 +27,6 @@ NumberedRow = tuple[int, Any]
 # About how long a row of a file is, and how much shorter packed.
 _BYTES, _PACKED = 40, 5
 _READ_FROM_TEXT = (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL, Kind.BYTES)
-_PLAIN = (str, int, float, bool, NoneType)
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,8 @@ def read_rows(source: Any, relation: Relation, reading: Reading) -> list[tuple[S
     """The rows of data in memory as stored values."""
     if isinstance(source, (list, tuple)):
         reading.rows += len(source)
-        found = (_stored_row(number, row, relation, reading) for number, row in enumerate(source, 1))
+        convert = _converter(relation, reading)
+        found = [convert(number, row) for number, row in enumerate(source, 1)]
         return [row for row in found if row is not None]
     if is_file(source):
         why = f"rows to change are given as data, not as a {type(source).__name__}"
@@ -208,10 +207,39 @@ def _told(relation: str) -> Iterator[None]:
 
 def _converted(rows: Iterator[NumberedRow], relation: Relation, reading: Reading) -> Iterator[pa.RecordBatch]:
     """Python values → stored values. Texts are accepted for dates, timestamps, decimals and bytes, as in files."""
+    convert = _converter(relation, reading)
     while chunk := list(islice(rows, BATCH)):
         reading.rows += len(chunk)
-        found = [_stored_row(number, row, relation, reading) for number, row in chunk]
+        found = [convert(number, row) for number, row in chunk]
         yield batch_of_rows([row for row in found if row is not None], relation)
+
+
+def _converter(relation: Relation, reading: Reading) -> Callable[[int, Any], tuple[Stored, ...] | None]:
+    """Makes rows of stored values; None of one that does not fit, which is told."""
+    columns = [_storer(column.type) for column in relation.columns]
+
+    def convert(number: int, row: Any) -> tuple[Stored, ...] | None:
+        if type(row) is tuple and len(row) == len(columns) > 0:
+            try:
+                return tuple([store(value) for store, value in zip(columns, row, strict=True)])
+            except BadValue:
+                pass  # all that does not fit is told below
+        return _stored_row(number, row, relation, reading)
+
+    return convert
+
+
+def _storer(type_: Type) -> Callable[[Any], Stored]:
+    """``_stored`` for one type; values of the class that is usual for it take a short way."""
+    usual = plain_check(type_)
+    if usual is None:
+        return lambda value: _stored(value, type_)
+    class_, store_plain = usual
+
+    def store(value: Any) -> Stored:
+        return store_plain(value) if type(value) is class_ else _stored(value, type_)
+
+    return store
 
 
 def _stored_row(number: int, row: Any, relation: Relation, reading: Reading) -> tuple[Stored, ...] | None:
@@ -229,8 +257,6 @@ def _stored_row(number: int, row: Any, relation: Relation, reading: Reading) -> 
 
 def _fields(number: int, row: Any, relation: Relation, reading: Reading) -> Sequence[Any] | None:
     """The row's values in the order of the columns: given by name, in order, or for one column as it is."""
-    if type(row) is tuple and len(row) == relation.arity:
-        return row
     names = [column.name for column in relation.columns]
     if isinstance(row, Mapping):
         unknown = [key for key in row if key not in names]
@@ -249,8 +275,6 @@ def _fields(number: int, row: Any, relation: Relation, reading: Reading) -> Sequ
 
 
 def _stored(value: Any, type_: Type) -> Stored:
-    if type(value) in _PLAIN and type_.kind not in _READ_FROM_TEXT:
-        return store(value, type_)
     if isinstance(value, str) and type_.kind in _READ_FROM_TEXT:
         return text_parser(type_)(value)
     if type(value).__module__ == "numpy":

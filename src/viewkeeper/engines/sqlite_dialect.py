@@ -193,6 +193,16 @@ class SqliteDialect(Dialect):
         return f"json_each(vk_range({', '.join(arguments)})) AS {alias}", f"{alias}.value"
 
 
+def sum_parts(high: str, low: str, largest: int | None = None) -> str:
+    """The number that two sums of parts amount to, as ``vk_sum_parts``, of columns, without a call; ``largest`` is what it may be."""
+    above, below = f"{high} + ({low} >> 32)", f"{low} & 4294967295"
+    number = f"(({above}) << 32) + ({below})"
+    fails = f"WHEN {above} NOT BETWEEN -2147483648 AND 2147483647 THEN vk_fail('OVERFLOW')"
+    if largest is not None:
+        fails += f" WHEN {number} NOT BETWEEN -{largest} AND {largest} THEN vk_fail('OVERFLOW')"
+    return f"CASE {fails} ELSE {number} END"
+
+
 def fit_digits(sql: str, precision: int) -> str:
     if len(sql) > _SHORT:
         return f"vk_fit_digits({sql}, {precision})"

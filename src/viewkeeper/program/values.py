@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from viewkeeper.program.ast import Value
@@ -263,6 +264,28 @@ def store_decimal(value: Decimal, precision: int, scale: int) -> int:
     return whole
 
 
+def store_date(day: datetime.date) -> int:
+    return (day - EPOCH).days
+
+
+def plain_check(type_: Type) -> tuple[type, Callable[[Any], Stored]] | None:
+    """The Python class that values of the type usually have, and how one of just this class is stored."""
+    match type_.kind:
+        case Kind.NUMBER:
+            return int, check_number
+        case Kind.UNSIGNED:
+            return int, check_unsigned
+        case Kind.FLOAT:
+            return float, check_float
+        case Kind.SYMBOL:
+            return str, check_symbol
+        case Kind.DATE:
+            return datetime.date, store_date
+        case Kind.DECIMAL:
+            return Decimal, partial(store_decimal, precision=type_.precision, scale=type_.scale)
+    return None
+
+
 def store(value: object, type_: Type) -> Stored:
     """A Python value in stored form; raises BadValue where the type does not have it."""
     if value is None:
@@ -288,7 +311,7 @@ def store(value: object, type_: Type) -> Stored:
     elif kind is Kind.TIMESTAMP and isinstance(value, datetime.datetime):
         return store_timestamp(value)
     elif kind is Kind.DATE and isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return (value - EPOCH).days
+        return store_date(value)
     elif kind is Kind.DECIMAL and isinstance(value, (int, Decimal)):
         return store_decimal(Decimal(value), type_.precision, type_.scale)
     raise BadValue(f"is of type {type(value).__name__}, not {type_}")

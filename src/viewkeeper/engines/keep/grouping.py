@@ -10,7 +10,7 @@ from viewkeeper.engines.keep.changes import Gains, Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.scalar import ExactSum
-from viewkeeper.engines.sqlite_dialect import fit_digits
+from viewkeeper.engines.sqlite_dialect import sum_parts
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
@@ -138,8 +138,7 @@ class TotalKeeper(_GroupKeeper):
             return f'vk_exact_value({alias}."{EXACT}{place}", {m if operation == "mean" else "1"})'
         if operation == "mean":
             return f"CASE WHEN {m} > 0 THEN vk_mean_parts({high}, {low}, {m} * {10**scale}) END"
-        total = f"vk_sum_parts({high}, {low})"
-        return fit_digits(total, MAX_PRECISION) if result.kind is Kind.DECIMAL else total
+        return sum_parts(high, low, 10**MAX_PRECISION - 1 if result.kind is Kind.DECIMAL else None)
 
     def create(self) -> None:
         super().create()
