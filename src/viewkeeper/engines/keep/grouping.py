@@ -12,7 +12,7 @@ from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.scalar import ExactSum
 from viewkeeper.engines.sqlite_dialect import sum_parts
 from viewkeeper.program.ast import Column, Relation
-from viewkeeper.program.plan import COUNT, PRESENT, Extreme, Group, Grouped
+from viewkeeper.program.plan import COUNT, PRESENT, SIGN, Extreme, Group, Grouped
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, Kind, Type
 
 EXACT = "$exact"
@@ -68,7 +68,17 @@ class _GroupKeeper:
             f" LEFT JOIN {self.stored.table} AS h ON {self.same('h', 't')} WHERE {there} AND NOT ({same})"
         )
         if changed:
-            self.stored.apply()
+            self._apply()
+
+    def _apply(self) -> None:
+        """Brings in the changes: a group's row stays where it is, and the index with it, if there is one before and after."""
+        results = ", ".join(f"{name} = c.{name}" for name in (self.tables.name(c.name) for c in self.results))
+        table, change, columns = self.stored.table, self.stored.change, self.stored.columns
+        self.tables.run(f'UPDATE {table} AS h SET {results} FROM {change} AS c WHERE c."{SIGN}" = 1 AND {self.same("h", "c")}')
+        self.stored.remove()  # those that are not there any more; others are not what they were
+        self.tables.run(
+            f'INSERT INTO {table} ({columns}) SELECT {columns} FROM {change} WHERE "{SIGN}" = 1 ON CONFLICT DO NOTHING'
+        )
 
     @cached_property
     def _of_group(self) -> tuple[str, str, str, str]:
