@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from viewkeeper.engines.indexes import is_served
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
@@ -237,7 +236,7 @@ class EmbeddedEngine:
         return int(top)
 
     def index(self, access: Access, relation: Relation) -> None:
-        """An index that starts with the columns bound, unless the unique one does, or another does nearly as well.
+        """An index that starts with the columns bound, unless the unique one does.
 
         Of a narrow relation it has all columns, so that the rows themselves need not be looked up.
         """
@@ -247,9 +246,6 @@ class EmbeddedEngine:
         if not any(relation.columns[i].type.nullable for i in unique) and (
             bound == set(unique[: len(bound)]) or bound >= set(unique)
         ):
-            return
-        names = [sql_name(relation.columns[i].name) for i in access.columns]
-        if relation.name in self.stored and is_served(self.fetch, sql_name(relation.name), names):
             return
         rest = [i for i in range(relation.arity) if i not in access.columns] if relation.arity <= _NARROW else []
         columns = [sql_name(relation.columns[i].name) for i in (*access.columns, *rest)]
