@@ -22,16 +22,16 @@ from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Itself, Maintainer, TooLarge, Worker, strategy
-from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained, Violated
 from viewkeeper.program.arrow import rows_of_batch
-from viewkeeper.program.ast import Column, Program, Relation, owner_of
-from viewkeeper.program.plan import Base, External, Plan, Recomputed, Step
+from viewkeeper.program.ast import Program, Relation, owner_of
+from viewkeeper.program.plan import Base, External, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
+from viewkeeper.redefining import Aside, tables_of
 from viewkeeper.sources import Options, has_column, read_source
-from viewkeeper.state import State, facts_of
+from viewkeeper.state import State
 from viewkeeper.store.catalog import NOWHERE, Kept
 from viewkeeper.store.catalog import TABLES as CATALOG_TABLES
 from viewkeeper.store.log import FIRST_ROWS, Log
@@ -85,13 +85,11 @@ class Change(State):
         self._fresh: dict[str, int] = {}
         self._snapshots: set[str] = set()
         self._maintainer: Maintainer | None = None
-        self._were: dict[str, int] = {}
-        self._columns_before: dict[str, tuple[Column, ...]] = {}
         # Relations of the plan that have turned out to be too large for the catalog, and all above them.
         self.too_large: set[str] = set()
         self.firsts: set[str] = set()
-        self._defined: list[str] = []
-        self._before: Program | None = None  # where this is a definition
+        self.defined: list[str] = []
+        self.before: Program | None = None  # where this is a definition
         self._moved: set[str] = set()
 
     @cached_property
@@ -105,6 +103,10 @@ class Change(State):
             self._maintainer = self.writer.maintainer(self.program, self.kept)
             self._maintainer.clear()  # of what is left from the change before
         return self._maintainer
+
+    @cached_property
+    def aside(self) -> Aside:
+        return Aside(self.tables)
 
     @cached_property
     def cold(self) -> Cold:
@@ -215,7 +217,7 @@ class Change(State):
                 self.signs[name] = signs
 
     @contextmanager
-    def _keys(self) -> Iterator[None]:
+    def keys(self) -> Iterator[None]:
         """Rows that cannot come because of their key are told, all of them."""
         try:
             yield
@@ -236,13 +238,13 @@ class Change(State):
         if choice.of_catalog == "embedded":
             found = self._carry_out(hot, Itself(), choice)
         else:
-            with self._worker(choice) as worker:
+            with self.worker(choice) as worker:
                 found = self._carry_out(hot, worker, choice)
         self._learn(choice)
         self.signs |= found
         for name in found:
             if name in self.program.by_name:
-                self._note(name)
+                self.note(name)
         self.cold.follow(choice)
 
     def _learn(self, choice: Choice) -> None:
@@ -271,7 +273,7 @@ class Change(State):
             run("ROLLBACK TO views")
 
     @contextmanager
-    def _worker(self, choice: Choice) -> Iterator[Worker]:
+    def worker(self, choice: Choice) -> Iterator[Worker]:
         """Who does the work for views in the catalog."""
         if choice.of_catalog == "embedded":
             yield Itself()
@@ -325,19 +327,19 @@ class Change(State):
                 if how == "recomputation" or (view == name and told.strategy != "recomputation"):
                     told.strategy, told.engine = how, engine
 
-        with self._keys():
+        with self.keys():
             return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
 
     def _view(self, relation: str) -> str:
         """The relation, or what it is an inner part of."""
         return relation if relation in self.kept else self.maintainer.plan.parts.get(relation) or owner_of(relation)
 
-    def _note(self, name: str) -> None:
+    def note(self, name: str) -> None:
         """Takes a relation's changes over, to be told and logged."""
         relation, kept, maintainer = self.program.relation(name), self.kept[name], self.maintainer
         first = name in maintainer.fresh
         if first and (rows := maintainer.count(name)) > FIRST_ROWS:
-            self._told_first(relation, rows)
+            self.told_first(relation, rows)
             return
         if first:
             maintainer.detail(name)
@@ -346,7 +348,7 @@ class Change(State):
         written = {"snapshot": self.commit} if name in self._snapshots else {}
         self.update(name, rows=kept.rows + len(came) - len(went), **written)
 
-    def _told_first(self, relation: Relation, rows: int) -> None:
+    def told_first(self, relation: Relation, rows: int) -> None:
         from viewkeeper.cold import first_of
 
         self.log.add_first(self.commit, relation.name, rows)
@@ -364,73 +366,35 @@ class Change(State):
 
     def adopt(self, program: Program, choice: Choice) -> None:
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
-        before, held = self.program, dict(self.kept)
-        self._before = before
-        self._held_before = State(self.directory, self.catalog, before, held, self.spark)
-        self._columns_before = {relation.name: relation.columns for relation in before.relations}
-        old = plan_of(before, cold_relations(before, self.kept))
-        self.program, self._maintainer = program, None
-        external = program.external
-        for relation in program.relations:
-            kind = "view" if relation.name in program.derived else "base"
-            kept = self.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", self.commit, None))
-            if relation.name in external:
-                kept = replace(kept, place=NOWHERE, rows=0, snapshot=None)
-            elif kept.place == NOWHERE:
-                kept = replace(kept, place="hot")
-            self._keep(replace(kept, kind=kind))
-        self._defined = [r.name for r in program.relations if r.name not in held or _redefined(r, program, before)]
-        self._take_in(before, held)
-        for name in held.keys() - program.by_name.keys():
-            self.cold.forget(before.relation(name)) if self.is_cold(name) else None
-            self.catalog.remove_relation(name)
-            del self.kept[name]
-        new = plan_of(program, cold_relations(program, self.kept))
-        changed = _changed_steps(old, new)
-        facts = {name: rows for name in new.bases if (rows := self._new_facts(name, before))}
-        affected = _above(new, changed | facts.keys())
-        self._were |= self._set_aside(old, new, affected, before)
-        narrow = self._put_aside(before)
-        maintainer = self.maintainer
-        maintainer.create(new.core.by_name)
-        for relation in narrow:
-            self._widen(relation)
-        for name, rows in facts.items():
-            maintainer.base(name).want(rows, True)
-            signs = maintainer.base(name).net()
-            if signs:
-                self.signs[name] = signs
-                with self._keys():
-                    maintainer.base(name).settle()
-                self._note(name)
-        self._compute([name for name in new.core.by_name if name in affected - set(new.bases)], held, choice)
-        for name in sorted(self._were.keys() - program.by_name.keys()):
-            if rows := self._was(name):
-                self.told(before.relation(name), [], rows)
-        maintainer.prepare()
-        self.cold.follow(choice, self._defined)
+        from viewkeeper.redefining import Redefinition
 
-    def _take_in(self, before: Program, held: dict[str, Kept]) -> None:
-        """Views that stayed snapshots and are defined anew may become small enough for the catalog."""
-        for name in self._defined:
-            view = name in held and held[name].place == "cold" and name in self.program.derived & before.derived
-            if name in held and self.program.relation(name) != before.relation(name) and not view:
-                self._keep(replace(self.kept[name], snapshot=None))
-            if view:
-                relation = before.relation(name)
-                columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
-                places = ", ".join("?" * max(1, relation.arity))
-                self.tables.run(f'CREATE TABLE temp."was {sql_name(name)}" ({columns})', {})
-                for batch in self.rows(relation):
-                    rows = rows_of_batch(batch, max(1, relation.arity))
-                    self.tables.connection.executemany(f'INSERT INTO temp."was {sql_name(name)}" VALUES ({places})', rows)
-                self._were[name] = held[name].rows
-                self._keep(replace(self.kept[name], place="hot", snapshot=None))
+        self.before = self.program
+        Redefinition(self, program, choice).carry_out()
+
+    def level(self, program: Program) -> None:
+        """Takes over a program that differs only in how integrity views are taken."""
+        self.before = self.program
+        self.take(program)
+
+    def take(self, program: Program) -> None:
+        """From here on the program is another one."""
+        self.program, self._maintainer = program, None
+
+    def drop_unused_tables(self) -> None:
+        """What is kept only as a snapshot needs no table, and nor does what was kept for its sake."""
+        used = plan_of(self.program, cold_relations(self.program, self.kept)).core.by_name
+        keep = {table for name in used for table in tables_of(name)} | CATALOG_TABLES
+        found = self.tables.run("SELECT name FROM main.sqlite_master WHERE type = 'table'", {}).fetchall()
+        for [table] in found:
+            if table not in keep and not table.startswith("sqlite_"):
+                self.tables.run(f'DROP TABLE main."{table}"', {})
+
+    # ---- rows as they were
 
     def rows_before(self, relation: Relation) -> list[StoredRow]:
         """The rows of a relation that is about to become a snapshot."""
-        if relation.name in self._were:
-            return self._was(relation.name)
+        if relation.name in self.aside.rows:
+            return self.aside.read(relation.name)
         return [row for batch in self.rows(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
 
     def read_changes(self) -> dict[str, Changed]:
@@ -440,135 +404,6 @@ class Change(State):
             for name, changed in self.changes.items()
         }
 
-    def drop_unused_tables(self) -> None:
-        """What is kept only as a snapshot needs no table, and nor does what was kept for its sake."""
-        used = plan_of(self.program, cold_relations(self.program, self.kept)).core.by_name
-        keep = {table for name in used for table in _tables(name)} | CATALOG_TABLES
-        found = self.tables.run("SELECT name FROM main.sqlite_master WHERE type = 'table'", {}).fetchall()
-        for [table] in found:
-            if table not in keep and not table.startswith("sqlite_"):
-                self.tables.run(f'DROP TABLE main."{table}"', {})
-
-    def _set_aside(self, old: Plan, new: Plan, affected: set[str], before: Program) -> dict[str, int]:
-        """Removes what is not kept as it is, and copies the rows of relations that people know; returns how many each has."""
-        kinds = {r.name: type(step) for step in new.steps for r in step.relations}
-        was: dict[str, int] = {}
-        for step in old.steps:  # before what they are derived from is removed
-            if isinstance(step, External):
-                for relation in step.relations:
-                    if relation.name in before.by_name and (
-                        relation.name in affected or kinds.get(relation.name) is not External
-                    ):
-                        was[relation.name] = self._derive_aside(relation)
-        for step in old.steps:
-            for relation in step.relations:
-                name = relation.name
-                gone = kinds.get(name) is not type(step)
-                if not gone and name not in affected:
-                    continue
-                if isinstance(step, External):
-                    continue
-                if name in before.by_name and not (isinstance(step, Base) and not gone):
-                    columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
-                    was[name] = self.tables.run(
-                        f'CREATE TABLE temp."was {sql_name(name)}" AS SELECT {columns} FROM main."{sql_name(name)}"', {}
-                    ).rowcount
-                if gone or not isinstance(step, Base):
-                    for table in _tables(name):
-                        self.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
-        return was
-
-    def _derive_aside(self, relation: Relation) -> int:
-        """Copies what a view that is not stored had; returns how many rows."""
-        columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
-        places = ", ".join("?" * max(1, relation.arity))
-        self.tables.run(f'CREATE TABLE temp."was {sql_name(relation.name)}" ({columns})', {})
-        rows = [row for batch in self._held_before.rows(relation) for row in rows_of_batch(batch, max(1, relation.arity))]
-        self.tables.connection.executemany(f'INSERT INTO temp."was {sql_name(relation.name)}" VALUES ({places})', rows)
-        return len(rows)
-
-    def _put_aside(self, before: Program) -> list[Relation]:
-        """Base relations that have other columns now, as they were; their rows are copied, and their tables made anew."""
-        found = []
-        for relation in before.relations:
-            name = relation.name
-            if name in before.derived | self.program.derived or name not in self.program.by_name:
-                continue
-            if self.program.relation(name).columns == relation.columns or self.is_cold(name):
-                continue
-            found.append(relation)
-            columns = ", ".join(f'"{sql_name(c.name)}"' for c in relation.columns) or "present"
-            self.tables.run(f'CREATE TABLE temp."was {sql_name(name)}" AS SELECT {columns} FROM main."{sql_name(name)}"', {})
-            self.tables.run(f'DROP TABLE main."{sql_name(name)}"', {})
-        return found
-
-    def _widen(self, before: Relation) -> None:
-        """Gives the rows of a base relation back, with NULL in its new columns. Rows of two shapes have nothing in common: all go,
-        and all come."""
-        relation, name = self.program.relation(before.name), sql_name(before.name)
-        if self.kept[before.name].rows:
-            known = {column.name for column in before.columns}
-            values = ", ".join(f'"{sql_name(c.name)}"' if c.name in known else "NULL" for c in relation.columns)
-            self.tables.run(f'INSERT INTO main."{name}" SELECT {values} FROM temp."was {name}"', {})
-            self.told(relation, self.maintainer.rows(before.name), self._was(before.name), before)
-            self.update(before.name, rows=self.kept[before.name].rows, snapshot=None)
-        self.tables.run(f'DROP TABLE temp."was {name}"', {})
-
-    def _was(self, name: str) -> list[StoredRow]:
-        return self.tables.run(f'SELECT * FROM temp."was {sql_name(name)}"', {}).fetchall()
-
-    def _fill(self, names: list[str], worker: Worker) -> set[str]:
-        """Computes views whose tables are empty, those excepted that are too large; returns what was computed by the worker."""
-        run = self.maintainer.tables.run
-        run("SAVEPOINT views")
-        while True:
-            try:
-                found = self.maintainer.fill([name for name in names if name not in self.too_large], worker)
-                run("RELEASE views")
-                return found
-            except TooLarge as large:
-                self.too_large |= self.maintainer.above(large.relation)
-                run("ROLLBACK TO views")
-
-    def _compute(self, names: list[str], held: dict[str, Kept], choice: Choice) -> None:
-        """Computes views whose tables are empty, and tells how they differ from what they were."""
-        started, was = time.perf_counter(), self._were
-        with self._worker(choice) as worker:
-            elsewhere = self._fill(names, worker)
-        seconds = time.perf_counter() - started
-        for name in names:
-            if name not in self.program.by_name or name in self.too_large:
-                continue
-            self.maintainer.hold(name)
-            relation, rows = self.program.relation(name), self.maintainer.count(name)
-            how = "recomputation" if was.get(name) else "first computation"
-            engine = "spark" if name in elsewhere else "embedded"
-            self.views[name] = Maintained(name, how, engine, seconds, "its definition changed")
-            if not was.get(name) and rows > FIRST_ROWS:
-                self._told_first(relation, rows)
-                continue
-            old, now = set(self._was(name)) if name in was else set(), set(self.maintainer.rows(name))
-            if name in was and [c.type for c in self._columns_before[name]] != list(relation.types):
-                # Rows of two shapes have nothing in common: all go, and all come.
-                before = replace(relation, columns=self._columns_before[name], key=())
-                self.told(relation, list(now), list(old), before)
-                self.update(name, rows=rows)
-            elif old != now:
-                self.told(relation, list(now - old), list(old - now))
-                self.update(name, rows=rows)
-            elif self.kept[name].rows != rows:  # it is stored now, or is not any more
-                self.update(name, rows=rows)
-
-    def _new_facts(self, name: str, before: Program) -> list[StoredRow]:
-        """Facts of base relations are rows. (Those of views are rules.)"""
-        if name not in self.program.by_name:
-            return []
-        relation = self.program.relation(name)
-        rules = _rules(self.program, relation)
-        if not rules or (name in before.by_name and rules == _rules(before, relation)):
-            return []
-        return [row for batch in facts_of(self.program, relation) for row in rows_of_batch(batch, max(1, relation.arity))]
-
     # ---- the catalog
 
     def update(self, relation: str, **what: Any) -> None:
@@ -577,9 +412,9 @@ class Change(State):
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
         if self.kept[relation].place == NOWHERE:
             what = {}
-        self._keep(Kept(**{**vars(self.kept[relation]), "changed": self.commit, **what}))
+        self.keep(Kept(**{**vars(self.kept[relation]), "changed": self.commit, **what}))
 
-    def _keep(self, kept: Kept) -> None:
+    def keep(self, kept: Kept) -> None:
         old = self.kept.get(kept.name)
         if old is None or old.place != kept.place:
             self._maintainer = None  # keeps other relations from now on
@@ -608,7 +443,7 @@ class Change(State):
             if count_snapshot(path) != self.kept[name].rows:
                 raise StoreError(problem("CATALOG_DAMAGED", path=path, why="a snapshot and the log do not give what is there"))
             settle_snapshot(path)
-            self._keep(replace(self.kept[name], snapshot=last))
+            self.keep(replace(self.kept[name], snapshot=last))
         if engine is not None:
             engine.close()
 
@@ -617,14 +452,10 @@ class Change(State):
         self.catalog.forget(until)
         for kept in list(self.kept.values()):
             if kept.is_stale and kept.snapshot is not None and kept.snapshot < until:
-                self._keep(replace(kept, snapshot=None))
+                self.keep(replace(kept, snapshot=None))
 
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)
-
-    def level(self, program: Program) -> None:
-        """Takes over a program that differs only in how integrity views are taken."""
-        self._before, self.program, self._maintainer = self.program, program, None
 
     def previewed(self, commit: Commit) -> Commit:
         """The commit as it can be read when nothing is left of this change."""
@@ -635,7 +466,7 @@ class Change(State):
     def _violations(self) -> dict[str, Violated]:
         from viewkeeper.integrity import definition_violations, transaction_violations
 
-        return transaction_violations(self) if self._before is None else definition_violations(self, self._before)
+        return transaction_violations(self) if self.before is None else definition_violations(self, self.before)
 
     def finish(self, kind: str, choice: Choice) -> Commit:
         """Writes the commit, unless an integrity view refuses it."""
@@ -646,7 +477,7 @@ class Change(State):
         detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
         self.last = self.commit
-        rows = {name: self.kept[name].rows for name in sorted({*self._defined, *self.changes}) if name in self.kept}
+        rows = {name: self.kept[name].rows for name in sorted({*self.defined, *self.changes}) if name in self.kept}
         views = {name: view for name, view in self.views.items() if name in self.kept}
         changes = dict(self.changes)
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=changes, views=views, violations=violations)
@@ -699,30 +530,6 @@ def key_error(relation: Relation, rows: Sequence[StoredRow]) -> DataError:
 
 def _value(value: Any, type_: Any) -> str:
     return shortened(repr(restore(value, type_)))
-
-
-def _changed_steps(old: Plan, new: Plan) -> set[str]:
-    """The relations that are new or kept otherwise than before."""
-    before = {relation.name: step for step in old.steps for relation in step.relations}
-    return {relation.name for step in new.steps for relation in step.relations if before.get(relation.name) != step}
-
-
-def _above(plan: Plan, names: set[str]) -> set[str]:
-    """The relations that depend on one of these, and these."""
-    return {name for name in plan.core.by_name if reach(plan.reads, {name}) & names}
-
-
-def _tables(name: str) -> tuple[str, str]:
-    """What the catalog may have for a relation."""
-    return sql_name(name), f"$state of {sql_name(name)}"
-
-
-def _redefined(relation: Relation, program: Program, before: Program) -> bool:
-    return before.relation(relation.name) != relation or _rules(program, relation) != _rules(before, relation)
-
-
-def _rules(program: Program, relation: Relation) -> list[Any]:
-    return [rule for rule in program.rules if rule.head.relation == relation.name]
 
 
 def _reported(relation: Relation, batches: Iterable[pa.RecordBatch], report: Report) -> Iterator[pa.RecordBatch]:

@@ -41,7 +41,7 @@ def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]
             yield
         finally:
             if process == os.getpid():  # not in a child that leaves what its parent is in
-                if note:  # what is told to others must not be taken for the next one's
+                if note:  # it must not be taken for that of the next one; a name that is a moment old does no harm
                     with suppress(OSError):
                         os.ftruncate(descriptor, 0)
                 # Not only closed: a child that was forked meanwhile has the file open too.
