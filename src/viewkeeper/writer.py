@@ -6,6 +6,7 @@ import os
 import sqlite3
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,8 +102,12 @@ def cold_relations(program: Program, kept: dict[str, Kept]) -> frozenset[str]:
     return frozenset(cold | {view for view in program.derived if reach(graph, {view}) & cold})
 
 
+@lru_cache(4)
 def plan_of(program: Program, without: frozenset[str] = frozenset()) -> Plan:
-    """How the views of a program are kept, some of its relations left out."""
+    """How the views of a program are kept, some of its relations left out.
+
+    A definition asks for the plan before it, and twice for the one after.
+    """
     kept = program.derived - without
     kept |= program.inner_of(kept)
     rules = tuple(r for r in program.rules if r.head.relation in kept)

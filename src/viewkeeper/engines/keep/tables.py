@@ -135,13 +135,15 @@ class Tables:
                 definition = f'"{OPPOSITE}" INTEGER GENERATED ALWAYS AS (-"{SIGN}")'
             columns.append(definition + (" PRIMARY KEY" if column.name == key else ""))
         table = self.table(relation)
+        known = [c for c in relation.columns if not c.name.startswith("$") or c.name == PRESENT] if unique else []
+        listed = ", ".join(self.identities(known))
+        named = any(c.type.nullable for c in known)  # what is unique is not a column then, which only an index can say
+        if known and not named:
+            columns.append(f"UNIQUE ({listed})")
         self.engine.run(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT", {})
-        if unique:
+        if named:
             name = self.dialect.identifier(f"rows of {sql_name(relation.name)}")
             bare = self.dialect.identifier(sql_name(relation.name))
-            listed = ", ".join(
-                self.identities([c for c in relation.columns if not c.name.startswith("$") or c.name == PRESENT])
-            )
             self.engine.run(f"CREATE UNIQUE INDEX IF NOT EXISTS temp.{name} ON {bare} ({listed})", {})
         return table
 
