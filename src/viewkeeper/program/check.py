@@ -61,7 +61,9 @@ def check(program: Program, doubtful: frozenset[str] = frozenset()) -> list[Prob
                 problems += check_rule(alternative, variables)
             if known:
                 typed, types = typer.rule(alternative)
-                problems += [*_nulls(typed, types, relations), *measure_problems(typed, types)]
+                problems += measure_problems(typed, types)
+                if all(atom.relation in relations for atom in _atoms(rule)):  # another might exclude NULL
+                    problems += _nulls(typed, types, relations)
     problems += typer.problems
     problems += check_strata(program)
     problems += _keys_of_views(program, doubtful)
