@@ -132,6 +132,11 @@ def test_changes_are_right_whatever_is_told(seed: int, tmp_path: Path) -> None:
     play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=0.7, virtual=0.6)
 
 
+@pytest.mark.parametrize("seed", [630_011, 630_016, 630_025])
+def test_changes_are_right_where_virtual_views_are_among_stored_ones(seed: int, tmp_path: Path) -> None:
+    play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=0.3, virtual=0.5)
+
+
 WATCHED = (
     CLOSURE.replace(".external", ".virtual")
     + """
@@ -330,3 +335,54 @@ def test_a_goal_asks_only_if_something_is_bound(tmp_path: Path) -> None:
                 program, relation = parse_query(text, state.program)
                 assert (Work.asked(program, relation.name, state.kept).demands is not None) is asks, text
         assert set(shop.query("few(X), closure(X, Y)")) == {("n27", "n28"), ("n27", "n29"), ("n27", "n30"), ("n29", "n30")}
+
+
+# Stored views that read a part of a virtual view: in a recursion, and one above the other.
+STORED_ABOVE_VIRTUAL = {
+    "asked by itself": """
+        reached(x) :- start(x).
+        reached(y) :- reached(x), link(x, y).
+        """,
+    "asked by another one": """
+        reached(y) :- start(x), link(x, y).
+        .decl further(x: symbol)
+        further(y) :- reached(x), link(x, y).
+        """,
+    "asked by a whole one": """
+        reached(y) :- start(x), twice(x, y).
+        .decl twice(x: symbol, y: symbol)
+        .virtual twice
+        twice(x, z) :- link(x, y), link(y, z).
+        .decl further(x: symbol)
+        further(z) :- reached(x), !twice(x, x), link(x, z).
+        """,
+}
+
+
+@pytest.mark.parametrize("rules", STORED_ABOVE_VIRTUAL.values(), ids=STORED_ABOVE_VIRTUAL)
+def test_what_reads_a_virtual_view_is_stored_all_the_same(rules: str, tmp_path: Path) -> None:
+    program = f"""
+    .decl edge(x: symbol, y: symbol)
+    .decl start(x: symbol)
+    .decl link(x: symbol, y: symbol)
+    .virtual link
+    link(x, y) :- edge(x, y).
+    .decl reached(x: symbol)
+    {rules}
+    """
+    with vk.open(tmp_path / "w", create=True) as shop:
+        shop.define(program)
+        views = [name for name in ("reached", "further") if name in shop.program.by_name]
+        assert not any(shop.show(view)[0].place.startswith("nothing") for view in views)
+        shop.commit({"edge": [("a", "b"), ("b", "c"), ("c", "d"), ("x", "y")], "start": [("a",)]})
+        for change in (
+            {"inserts": {"edge": [("d", "e")]}},
+            {"deletes": {"edge": [("b", "c")]}},
+            {"inserts": {"edge": [("b", "c"), ("c", "a")], "start": [("x",)]}},
+        ):
+            before = {view: set(shop.query(f"{view}(x)")) for view in views}
+            commit = shop.commit(**change)
+            assert all(view.right for view in shop.verify())
+            after = {view: set(shop.query(f"{view}(x)")) for view in views}
+            changed = {view: (after[view] - before[view], before[view] - after[view]) for view in views}
+            assert {view: told(commit.changes).get(view, (set(), set())) for view in views} == changed
