@@ -27,23 +27,22 @@ _SAID = {"pid", "command", "since"}
 @contextmanager
 def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]:
     """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too."""
-    path = os.path.join(directory, FILE)
+    path = directory / FILE
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise StoreError(problem("READ_ONLY", path=directory, why=error.strerror)) from None
     try:
         if not _taken(descriptor):
-            raise StoreError(problem("LOCKED", path=directory, holder=_holder(Path(path))))
+            raise StoreError(problem("LOCKED", path=directory, holder=_holder(path)))
         _sign(descriptor, tuple(note.items()))
         process = os.getpid()
         try:
             yield
         finally:
             if process == os.getpid():  # not in a child that leaves what its parent is in
-                if note:  # it must not be taken for that of the next one; a name that is a moment old does no harm
-                    with suppress(OSError):
-                        os.ftruncate(descriptor, 0)
+                with suppress(OSError):
+                    os.ftruncate(descriptor, 0)
                 # Not only closed: a child that was forked meanwhile has the file open too.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
