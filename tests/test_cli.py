@@ -301,7 +301,12 @@ def interrupted(running: subprocess.Popen[bytes]) -> float:
     """Ctrl-C; how long it took to end."""
     running.send_signal(signal.SIGINT)
     start = time.monotonic()
-    running.wait(timeout=30)
+    try:
+        running.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.communicate()
+        raise
     return time.monotonic() - start
 
 
