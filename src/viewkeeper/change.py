@@ -29,7 +29,7 @@ from viewkeeper.program.ast import Program, Relation, owner_of
 from viewkeeper.program.plan import Base, External, Recomputed, Step
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.program.values import restore
-from viewkeeper.redefining import Aside, tables_of
+from viewkeeper.redefining import Aside, Redefinition, tables_of
 from viewkeeper.sources import Options, has_column, read_source
 from viewkeeper.state import State
 from viewkeeper.store.catalog import NOWHERE, Kept
@@ -235,11 +235,8 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        if choice.of_catalog == "embedded":
-            found = self._carry_out(hot, Itself(), choice)
-        else:
-            with self.worker(choice) as worker:
-                found = self._carry_out(hot, worker, choice)
+        with self.worker(choice) as worker:
+            found = self._carry_out(hot, worker, choice)
         self._learn(choice)
         self.signs |= found
         for name in found:
@@ -307,10 +304,7 @@ class Change(State):
         def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
             if isinstance(step, Base):
                 return
-            first = step.relations[0].name
-            parts = maintainer.views.get(first)
-            if parts is None:
-                parts = maintainer.views[first] = [(relation.name, self._view(relation.name)) for relation in step.relations]
+            parts = [(relation.name, self._view(relation.name)) for relation in step.relations]
             if isinstance(step, Recomputed) and self.strict:
                 views = dict.fromkeys(owner for _, owner in parts if owner in self.kept and self.kept[owner].rows)
                 if views:
@@ -366,8 +360,6 @@ class Change(State):
 
     def adopt(self, program: Program, choice: Choice) -> None:
         """Takes over another program: what its definition or the definition of what it reads changes is computed anew."""
-        from viewkeeper.redefining import Redefinition
-
         self.before = self.program
         Redefinition(self, program, choice).carry_out()
 

@@ -99,8 +99,6 @@ class Maintainer:
         self._detailed: set[str] = set()
         self._is_over = True
         self._numbers = {name: number for number, own in enumerate(self._own) for name in own}
-        self.views: dict[str, list[tuple[str, str]]] = {}
-        """Of the relations of a step, by the first of them, which views they are part of; filled by who asks."""
         self._bases = {keeper.relations[0].name: keeper for keeper in self.keepers if isinstance(keeper, BaseKeeper)}
         self._stored = {stored.relation.name: stored for keeper in self.keepers for stored in _stored(keeper)}
         # Views that are not stored, and that stored ones read.
