@@ -341,7 +341,7 @@ def test_ctrl_c_ends_a_load(tmp_path: Path, view: str) -> None:
         command("load", tmp_path / "shop", "start", file), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     deadline = time.monotonic() + 30
-    while not (tmp_path / "shop" / "lock").read_text() and time.monotonic() < deadline:
+    while vk.Warehouse.holder(tmp_path / "shop") is None and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(1)
     seconds = interrupted(running)

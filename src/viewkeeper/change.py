@@ -21,7 +21,7 @@ from viewkeeper.bulk import load_with_spark
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
-from viewkeeper.engines.keep import Itself, Maintainer, TooLarge, Worker, strategy
+from viewkeeper.engines.keep import ITSELF, Maintainer, TooLarge, Worker, strategy
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained, Violated
 from viewkeeper.program.arrow import rows_of_batch
@@ -273,7 +273,7 @@ class Change(State):
     def worker(self, choice: Choice) -> Iterator[Worker]:
         """Who does the work for views in the catalog."""
         if choice.of_catalog == "embedded":
-            yield Itself()
+            yield ITSELF
             return
         from viewkeeper.engines.keep.on_spark import SparkWorker
         from viewkeeper.engines.session import our_session
@@ -304,15 +304,19 @@ class Change(State):
         def settled(step: Step, seconds: float, engine: str, touched: int, rederived: int) -> None:
             if isinstance(step, Base):
                 return
-            parts = [(relation.name, self._view(relation.name)) for relation in step.relations]
-            if isinstance(step, Recomputed) and self.strict:
-                views = dict.fromkeys(owner for _, owner in parts if owner in self.kept and self.kept[owner].rows)
-                if views:
-                    raise StoreError(problem("STRICT", views=", ".join(views), why=step.why))
-            for name, view in parts:
-                computed = name in maintainer.fresh or renewing
-                how = "recomputation" if renewing else "first computation" if computed else strategy(step)
-                how = strategy(step) if isinstance(step, External) else how
+            if self.strict and isinstance(step, Recomputed):
+                views = dict.fromkeys(self._view(relation.name) for relation in step.relations)
+                held = [view for view in views if view in self.kept and self.kept[view].rows]
+                if held:
+                    raise StoreError(problem("STRICT", views=", ".join(held), why=step.why))
+            usual, external = strategy(step), isinstance(step, External)
+            for relation in step.relations:
+                name, how = relation.name, usual
+                if renewing and not external:
+                    how = "recomputation"
+                elif name in maintainer.fresh and not external:
+                    how = "first computation"
+                view = self._view(name)
                 told = self.views.get(view)  # what an inner relation took is part of what its view took
                 if told is None:
                     self.views[view] = Maintained(view, how, engine, seconds, reason, touched, rederived)

@@ -62,8 +62,18 @@ class Maintained:
 
     def record(self) -> dict[str, object]:
         """As the catalog keeps it."""
-        left_out = {"reason": "", "rederived": 0}
-        return {name: value for name, value in vars(self).items() if name not in left_out or value != left_out[name]}
+        found: dict[str, object] = {
+            "view": self.view,
+            "strategy": self.strategy,
+            "engine": self.engine,
+            "seconds": self.seconds,
+            "touched": self.touched,
+        }
+        if self.reason:
+            found["reason"] = self.reason
+        if self.rederived:
+            found["rederived"] = self.rederived
+        return found
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ class Writer:
         if not durable:
             self.catalog.wait_for_disk(False)
         self.engine = EmbeddedEngine(self.catalog.connection)
+        for pragma in ("journal_mode=MEMORY", "secure_delete=OFF"):
+            # What is temporary is emptied with every change: its pages as they were need not go through a file, nor be blanked.
+            self.catalog.connection.execute(f"PRAGMA temp.{pragma}")
         self.process = os.getpid()
         self._version: int | None = None
         self.last = 0

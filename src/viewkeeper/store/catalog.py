@@ -318,10 +318,11 @@ class Catalog:
         return {row[0]: Kept(*row) for row in rows}
 
     def put_relations(self, relations: Iterable[Kept]) -> None:
-        self.connection.executemany(
-            'INSERT OR REPLACE INTO "$relation" VALUES (?, ?, ?, ?, ?, ?)',
-            [(kept.name, kept.kind, kept.rows, kept.place, kept.changed, kept.snapshot) for kept in relations],
-        )
+        rows = [(kept.kind, kept.rows, kept.place, kept.changed, kept.snapshot, kept.name) for kept in relations]
+        there = 'UPDATE "$relation" SET kind = ?, rows = ?, place = ?, changed = ?, snapshot = ? WHERE name = ?'
+        if self.connection.executemany(there, rows).rowcount < len(rows):
+            new = 'INSERT OR REPLACE INTO "$relation" (kind, rows, place, changed, snapshot, name) VALUES (?, ?, ?, ?, ?, ?)'
+            self.connection.executemany(new, rows)
 
     def remove_relation(self, name: str) -> None:
         self.connection.execute('DELETE FROM "$relation" WHERE name = ?', (name,))

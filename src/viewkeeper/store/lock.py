@@ -1,7 +1,7 @@
 """One writer at a time.
 
 The lock is the operating system's, on an open file, so it ends with the process that holds it, however that ends. The text of
-the file only says who that is.
+the file only says who that is. Who lets go blanks its beginning: a file that keeps its size is changed more quickly.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ _SAID = {"pid", "command", "since"}
 @contextmanager
 def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]:
     """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too."""
-    path = directory / FILE
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(os.path.join(directory, FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise StoreError(problem("READ_ONLY", path=directory, why=error.strerror)) from None
     try:
         if not _taken(descriptor):
-            raise StoreError(problem("LOCKED", path=directory, holder=_holder(path)))
+            raise StoreError(problem("LOCKED", path=directory, holder=_holder(directory / FILE)))
         _sign(descriptor, tuple(note.items()))
         process = os.getpid()
         try:
@@ -42,7 +41,7 @@ def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]
         finally:
             if process == os.getpid():  # not in a child that leaves what its parent is in
                 with suppress(OSError):
-                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, b" ", 0)
                 # Not only closed: a child that was forked meanwhile has the file open too.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
@@ -52,8 +51,11 @@ def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]
 def _taken(descriptor: int) -> bool:
     """Takes the lock, if nobody has it. Somebody may only be looking who has it, which takes no time."""
     for again in range(_TRIES):
-        with suppress(BlockingIOError):
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
             return True
         time.sleep(0.002 * (again + 1 < _TRIES))
     return False

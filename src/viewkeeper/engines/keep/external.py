@@ -44,10 +44,10 @@ class Unstored(Stored):
 
     def settle(self) -> None:
         """Notes what comes and goes."""
-        rederiving, name = self.rederiving, self.relation.name
-        columns = ", ".join(self.tables.name(column.name) for column in shown_columns(self.relation))
+        rows, name = self.rederiving.rows, self.relation.name
         for what, sign in (("minus", -1), ("plus", 1)):
-            if rederiving.rows[f"{name}${what}"]:
+            if rows[f"{name}${what}"]:
+                columns = ", ".join(self.tables.name(column.name) for column in shown_columns(self.relation))
                 self.changes.note(f"SELECT {columns}, {sign} FROM {self.tables.table(f'{name}${what}')}")
         self._settled()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from operator import gt, lt
+from typing import Any
 
 from viewkeeper.engines.embedded import column_definition
 from viewkeeper.engines.keep.changes import Gains, Row
@@ -92,20 +94,24 @@ class _GroupKeeper:
             f"DELETE FROM {table} WHERE rowid = ?",
         )
 
-    def tell_group(self, group: Row, values: Row) -> None:
-        """Notes what changes in one group, and brings it in. A group without columns is (); one without a value has no row."""
-        find, insert, update, delete = self._of_group
-        found = self.tables.fetch(find, group)
-        old = found[0][1:] if found else None
-        new = None if any(value is None for value in values) else values
+    def row_of(self, group: Row) -> Row | None:
+        """The row of a group, its number and values. A group without columns is ()."""
+        found = self.tables.fetch(self._of_group[0], group)
+        return found[0] if found else None
+
+    def tell_group(self, group: Row, found: Row | None, values: Row) -> None:
+        """Notes what changes in one group, whose row was found, and brings it in. One without a value has no row."""
+        _, insert, update, delete = self._of_group
+        old = None if found is None else found[1:]
+        new = None if None in values else values
         if old == new:
             return
-        if new is None:
-            self.tables.run(delete, found[0][:1])
-        elif old is None:
-            self.tables.run(insert, (*group, *new))
+        if found is None:
+            self.tables.run(insert, (*group, *values))
+        elif new is None:
+            self.tables.run(delete, found[:1])
         else:
-            self.tables.run(update, (*new, found[0][0]))
+            self.tables.run(update, (*new, found[0]))
         self.stored.changes.add([((*group, *row), sign) for row, sign in ((old, -1), (new, 1)) if row is not None])
 
 
@@ -273,7 +279,7 @@ class TotalKeeper(_GroupKeeper):
             [(rowid, number, *values)] = found
             if number == 0 and self.groups:
                 self.tables.run(delete, (rowid,))
-            self.tell_group(group, tuple(values))
+            self.tell_group(group, self.row_of(group), tuple(values))
 
     def _sums_of(self, gains: list[tuple[Row, int]]) -> list[int | str]:
         """``sums`` of few rows of targets, each with how often it comes."""
@@ -299,7 +305,8 @@ class ExtremeKeeper(_GroupKeeper):
         super().__init__(tables, step.relation, len(step.groups))
         self.step = step
         self.source = tables.relations[step.source]
-        self._groups: dict[Row, None] = {}
+        # What came and went in each group that is touched, as long as it is little.
+        self._groups: dict[Row, list[Any]] = {}
         self._in_table = False
 
     def prepare(self) -> None:
@@ -322,7 +329,8 @@ class ExtremeKeeper(_GroupKeeper):
     def notice(self, group: Group, signs: Signs) -> None:
         changes = self.tables.changes[self.step.source]
         if changes.few and not self._in_table:
-            self._groups |= dict.fromkeys(tuple(row[i] for i in self.step.groups) for row, _ in changes.rows())
+            for row, _ in changes.rows():
+                self._groups.setdefault(tuple([row[i] for i in self.step.groups]), []).append(row[self.step.target])
             self.tables.noted(self)
             return
         self._in_table = True
@@ -351,7 +359,11 @@ class ExtremeKeeper(_GroupKeeper):
         if self._in_table:
             self.tell([f"({self._first(self.names('t'))})"], "")
             return
-        for group in self._groups:
+        is_inner = gt if self.step.operation == "min" else lt
+        for group, values in self._groups.items():
             self.touched += 1
-            found = self.tables.fetch(self._first_of_one, group)
-            self.tell_group(group, found[0] if found else (None,))
+            found = self.row_of(group)
+            if found is not None and all(value is None or is_inner(value, found[1]) for value in values):
+                continue  # neither the value that is first nor one before it
+            first = self.tables.fetch(self._first_of_one, group)
+            self.tell_group(group, found, first[0] if first else (None,))

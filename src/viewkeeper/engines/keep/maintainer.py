@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine
@@ -68,7 +69,20 @@ class Itself:
         return False
 
 
-_ITSELF = Itself()
+ITSELF = Itself()
+
+
+class _Way:
+    """How far a change has come. ``queue``: steps with something to do; ``noticing``: those that have noticed something, and the
+    seconds that took; ``filling``: those that are computed instead; ``elsewhere``: those whose work the worker did."""
+
+    def __init__(self, signs: dict[str, frozenset[int]], renewing: bool, worker: Worker) -> None:
+        self.signs, self.renewing, self.worker = signs, renewing, worker
+        self.queue: list[int] = []
+        self.noticing: dict[int, float] = {}
+        self.filling: set[int] = set()
+        self.elsewhere: set[int] = set()
+
 
 _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
     Base: lambda tables, step: BaseKeeper(tables, step.relation),
@@ -139,7 +153,7 @@ class Maintainer:
         for keeper in self.keepers:
             keeper.prepare()
 
-    def fill(self, relations: Iterable[str], worker: Worker = _ITSELF) -> set[str]:
+    def fill(self, relations: Iterable[str], worker: Worker = ITSELF) -> set[str]:
         """Computes views, empty so far, from what they read, which is there; returns those that the worker computed."""
         wanted, elsewhere = set(relations), set()
         worker.begin(self.tables, {}, set())
@@ -171,7 +185,7 @@ class Maintainer:
         fresh: Iterable[str] = (),
         renewing: bool = False,
         report: Settled = lambda *told: None,
-        worker: Worker = _ITSELF,
+        worker: Worker = ITSELF,
         without: Collection[str] = (),
     ) -> dict[str, frozenset[int]]:
         """Brings in the changes noted for base relations and what follows from them; returns what has changed, in order.
@@ -184,11 +198,8 @@ class Maintainer:
         if not self._is_over:
             self._forget()
         self._is_over = False
-        pending: set[int] = set()
-        filling: set[int] = set()
-        self._elsewhere: set[int] = set()
-        self._noticing: dict[int, float] = {}
         signs: dict[str, frozenset[int]] = {}
+        way = _Way(signs, renewing, worker)
         self._take_turns(changed)
         worker.begin(self.tables, signs, self.fresh)
         for name in sorted(self.fresh):
@@ -196,47 +207,52 @@ class Maintainer:
             signs[name] = changed[name]
             if self.rederiving is not None:
                 self._followed((name,), signs)
-            self._tell((name,), signs, pending, filling, renewing, worker)
+            self._tell((name,), way)
         turns = {self._numbers[name] for name in changed if name not in signs}
-        for number, keeper in enumerate(self.keepers):
-            if number not in pending and number not in turns and number not in filling:
-                continue
-            own = self._own[number]
+        for number in turns:
+            heappush(way.queue, number)
+        while way.queue:
+            number = heappop(way.queue)
+            keeper, own = self.keepers[number], self._own[number]
             started = time.perf_counter()
             if number in turns:
                 signs[own[0]] = changed[own[0]]
                 keeper.settle()
             elif without and any(name in without for name in own):
                 continue
-            elif number in filling:
+            elif number in way.filling:
                 if self._fill(keeper, worker):
-                    self._elsewhere.add(number)
+                    way.elsewhere.add(number)
                 new = {name for name in own if not self._stored[name].is_empty()}
                 self.fresh |= new
                 signs |= dict.fromkeys(new, frozenset({1}))
             else:
-                if self._needed[number]:
-                    self._hold(number)
-                if renewing and not isinstance(keeper, ExternalKeeper):
-                    renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, worker))
-                elif worker.settle(keeper):
-                    self._elsewhere.add(number)
-                else:
-                    keeper.settle()
-                for name in own:
-                    found = self._stored[name].changes.signs()
-                    if found:
-                        signs[name] = found
-            by = worker.name if number in self._elsewhere else _ITSELF.name
-            seconds = time.perf_counter() - started + self._noticing.pop(number, 0.0)
+                self._settle(number, keeper, way)
+            by = worker.name if number in way.elsewhere else ITSELF.name
+            seconds = time.perf_counter() - started + way.noticing.get(number, 0.0)
             report(self.plan.steps[number], seconds, by, keeper.touched, _rederived(keeper))
             keeper.touched = 0
             if self.rederiving is not None:
                 self._followed(own, signs)
-            self._tell(own, signs, pending, filling, renewing, worker)
+            self._tell(own, way)
         # Whoever noticed something has settled it, unless it was left out, or somebody else did.
-        self._is_over = not without and isinstance(worker, Itself)
+        self._is_over = not without and worker is ITSELF
         return signs
+
+    def _settle(self, number: int, keeper: Keeper, way: _Way) -> None:
+        """All that a step reads is as it will be."""
+        if self._needed[number]:
+            self._hold(number)
+        if way.renewing and not isinstance(keeper, ExternalKeeper):
+            renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, way))
+        elif way.worker.settle(keeper):
+            way.elsewhere.add(number)
+        else:
+            keeper.settle()
+        for name in self._own[number]:
+            found = self._stored[name].changes.signs()
+            if found:
+                way.signs[name] = found
 
     def _followed(self, own: Group, signs: Signs) -> None:
         """What is stored has changed: what is derived on demand from before must know."""
@@ -256,35 +272,38 @@ class Maintainer:
                 self._stored[name].empty()
                 self.fresh.discard(name)
 
-    def _renew(self, number: int, worker: Worker) -> None:
-        if self._fill(self.keepers[number], worker):
-            self._elsewhere.add(number)
+    def _renew(self, number: int, way: _Way) -> None:
+        if self._fill(self.keepers[number], way.worker):
+            way.elsewhere.add(number)
 
-    def _tell(self, own: Group, signs: Signs, pending: set[int], filling: set[int], renewing: bool, worker: Worker) -> None:
+    def _tell(self, own: Group, way: _Way) -> None:
         """Lets those who read the relations notice that they have changed."""
-        changed = [name for name in own if name in signs]
-        if len(changed) <= 1:
-            readers = self._readers.get(changed[0], []) if changed else []
+        changed = [name for name in own if name in way.signs]
+        if not changed:
+            return
+        if len(changed) == 1:
+            readers = self._readers.get(changed[0], [])
         else:
             readers = sorted({reader for name in changed for reader in self._readers.get(name, ())})
         all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
         for reader in readers:
-            if reader in filling:
+            if reader in way.filling:
                 continue
-            if all_fresh and reader not in pending and all(stored.is_empty() for stored in _stored(self.keepers[reader])):
-                filling.add(reader)
+            keeper, known = self.keepers[reader], reader in way.noticing
+            if not known:
+                heappush(way.queue, reader)
+            if all_fresh and not known and all(stored.is_empty() for stored in _stored(keeper)):
+                way.filling.add(reader)
                 continue
-            pending.add(reader)
-            if renewing and not isinstance(self.keepers[reader], ExternalKeeper):
-                continue
-            for name in changed if self.fresh else ():
-                self.detail(name)
             started = time.perf_counter()
-            if self._needed[reader]:
-                self._hold(reader)
-            if not worker.notice(self.keepers[reader], own):
-                self.keepers[reader].notice(own, signs)
-            self._noticing[reader] = self._noticing.get(reader, 0.0) + time.perf_counter() - started
+            if not way.renewing or isinstance(keeper, ExternalKeeper):
+                for name in changed if self.fresh else ():
+                    self.detail(name)
+                if self._needed[reader]:
+                    self._hold(reader)
+                if not way.worker.notice(keeper, own):
+                    keeper.notice(own, way.signs)
+            way.noticing[reader] = way.noticing.get(reader, 0.0) + time.perf_counter() - started
 
     def detail(self, relation: str) -> None:
         """Makes sure that the changes of a relation are noted row by row."""
@@ -344,21 +363,18 @@ def _stored(keeper: Keeper) -> list[Stored]:
     return [keeper.stored]  # type: ignore[attr-defined]
 
 
+_STRATEGIES: dict[type[Any], str] = {
+    Base: "base",
+    Counted: "counting",
+    Grouped: "totals",
+    Extreme: "ordered index",
+    Windowed: "partitions recomputed",
+    Recursive: "maintenance rules",
+    Recomputed: "recomputation",
+    External: "rederivation",
+}
+
+
 def strategy(step: Step) -> str:
     """How the views of a step are kept, in words."""
-    match step:
-        case Counted():
-            return "counting"
-        case Grouped():
-            return "totals"
-        case Extreme():
-            return "ordered index"
-        case Windowed():
-            return "partitions recomputed"
-        case Recursive():
-            return "maintenance rules"
-        case Recomputed():
-            return "recomputation"
-        case External():
-            return "rederivation"
-    return "base"
+    return _STRATEGIES[type(step)]

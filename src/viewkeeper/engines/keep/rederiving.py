@@ -18,6 +18,7 @@ from viewkeeper.program.plan import Demands, Level
 from viewkeeper.program.types import NUMBER
 
 _CAME, _WENT = Constant(1, NUMBER), Constant(-1, NUMBER)
+_NONE: frozenset[str] = frozenset()
 BEFORE: Level = (0, 1 << 30, 0)
 """Everything that only derives rows from before the change."""
 
@@ -30,6 +31,7 @@ class _Node:
     level: Level
     number: int
     table: str
+    view: str
     growing: tuple[tuple[int, str], ...]
     """The positions of atoms whose relations are derived, too."""
     triggers: tuple[tuple[str, int], ...]
@@ -49,6 +51,10 @@ class Rederiving:
         self.asked = self.derived = 0
         self._changed: dict[str, frozenset[int]] = {}
         self._heap: list[tuple[Level, int]] = []
+        # Rules that had something to do in this change, and relations that have grown.
+        self._woken: list[_Node] = []
+        self._grew: set[str] = set()
+        self._begun: set[str] = set()
         tables.relations |= {name: relation for name, relation in demands.relations.items() if name not in tables.relations}
         self._tables = {name: tables.temporary(demands.relations[name], unique=True) for name in demands.levels}
         self._names = {
@@ -74,6 +80,7 @@ class Rederiving:
             derived[rule.head.relation],
             number,
             self._tables[rule.head.relation],
+            rule.head.relation.partition("$")[0],
             tuple(growing),
             tuple((name, signs[state]) for name, state in stored if state in signs),
             tuple({name for name, state in stored if state == "old"}),
@@ -84,10 +91,12 @@ class Rederiving:
 
     def forget(self) -> None:
         """The change is over; the tables are emptied by ``Tables.clear``."""
-        self.rows = dict.fromkeys(self.rows, 0)
-        self._changed, self._heap, self.asked, self.derived = {}, [], 0, 0
-        for node in self._nodes:
+        for name in self._grew:
+            self.rows[name] = 0
+        for node in self._woken:
             node.seen, node.waiting = None, False
+        self._changed, self._heap, self.asked, self.derived = {}, [], 0, 0
+        self._woken, self._grew, self._begun = [], set(), set()
 
     def changed(self, relation: str, signs: frozenset[int]) -> None:
         """A stored relation has changed, and its table is as it will be."""
@@ -96,10 +105,14 @@ class Rederiving:
         self._changed[relation] = signs
 
     def start(self, relation: str) -> None:
-        """Rules that start from a change of a stored relation have something to do."""
+        """Rules that start from a change of a stored relation have something to do; once for all views."""
+        if relation in self._begun:
+            return
+        self._begun.add(relation)
         for sign in self._changed.get(relation, ()):
             for node in self._started.get((relation, sign), ()):
-                self._wait(node)
+                if self._is_ready(node):  # or it waits when it has become so
+                    self._wait(node)
 
     def ask(self, magic: str, rows: Iterable[Sequence[Any]]) -> None:
         """Asks for rows of a view."""
@@ -123,6 +136,7 @@ class Rederiving:
     def _wait(self, node: _Node) -> None:
         if not node.waiting:
             node.waiting = True
+            self._woken.append(node)
             heappush(self._heap, (node.level, node.number))
 
     def _grown(self, relation: str, added: int) -> None:
@@ -131,36 +145,46 @@ class Rederiving:
                 self.asked += added
             self.derived += added
             self.rows[relation] += added
+            self._grew.add(relation)
             self.tables.used(self._tables[relation])
             for reader in self._readers[relation]:
                 self._wait(reader)
+
+    def _is_ready(self, node: _Node) -> bool:
+        """Is everything there that a rule starts from?"""
+        for _, name in node.growing:
+            if not self.rows[name]:
+                return False
+        for name, sign in node.triggers:
+            if name not in self._changed or sign not in self._changed[name]:
+                return False
+        return True
 
     def _evaluate(self, node: _Node) -> int:
         """What is new because of the rows that are new since the last time; returns how many."""
         if node.whole:
             return self._run(node, -1) if any(self.rows[name] for name in node.whole) else 0
-        tops = [self.rows[name] for _, name in node.growing]
         if node.seen is None:
-            if not all(tops) or any(sign not in self._changed.get(name, ()) for name, sign in node.triggers):
+            if not self._is_ready(node):
                 return 0
-            node.seen = tops
+            node.seen = [self.rows[name] for _, name in node.growing]
             return self._run(node, -1)
-        added = 0
-        for (place, _), low, high in zip(node.growing, node.seen, tops, strict=True):
+        added, seen = 0, node.seen
+        node.seen = [self.rows[name] for _, name in node.growing]
+        for (place, _), low, high in zip(node.growing, seen, node.seen, strict=True):
             if high > low:
                 added += self._run(node, place, low, high)
-        node.seen = tops
         return added
 
     def _run(self, node: _Node, place: int, low: int = 0, high: int = 0) -> int:
-        key = (place, frozenset(name for name in node.before if name in self._changed))
+        key = (place, frozenset([name for name in node.before if name in self._changed]) if node.before else _NONE)
         if key not in node.compiled:
             node.compiled[key] = list(self._compile(node, place, key[1]))
-        view, added = node.rule.head.relation.partition("$")[0], 0
+        added = 0
         for sql, parameters in node.compiled[key]:
             if place >= 0:
                 parameters = {**parameters, "delta_low": low, "delta_high": high}
-            added += self.tables.run(sql, parameters, view).rowcount
+            added += self.tables.run(sql, parameters, node.view).rowcount
         return added
 
     # ---- statements
