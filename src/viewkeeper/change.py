@@ -254,7 +254,9 @@ class Change(State):
         first = bool(hot) and hot.keys() <= self._fresh.keys() and sum(self._fresh.values()) > _MANY_FIRST and not self.strict
         run, renewing = self.maintainer.tables.run, choice.anew or first
         reason = "less work than maintaining" if choice.anew else "first rows of what it reads" if first else ""
-        run("SAVEPOINT views")
+        if worker is ITSELF and not self.maintainer.can_fail:
+            return self._maintain(hot, worker, renewing, reason)
+        run("SAVEPOINT views")  # the pages as they were go to a file meanwhile
         while True:
             try:
                 found = self._maintain(hot, worker, renewing, reason)

@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viewkeeper.program.ast import (
+    Call,
+    Either,
+    Literal,
+    Rule,
+    Term,
+    Test,
+    aggregates_in,
+    constants_of,
+    literal_terms,
+    subterms,
+)
 from viewkeeper.program.signatures import MANY, Function, Nulls, comparable, convert, fixed, same
 from viewkeeper.program.sql_functions import SQL_FUNCTIONS
 from viewkeeper.program.types import (
@@ -26,7 +38,17 @@ from viewkeeper.program.types import (
     decimal_type,
 )
 
-__all__ = ["AGGREGATES", "DEFAULTED", "FUNCTIONS", "TESTS", "Function", "aggregate_type", "comparable"]
+__all__ = [
+    "AGGREGATES",
+    "DEFAULTED",
+    "FUNCTIONS",
+    "TESTS",
+    "Function",
+    "aggregate_type",
+    "can_fail",
+    "comparable",
+    "rule_can_fail",
+]
 
 
 def _sum(types: Sequence[Type], _: Sequence[object]) -> Type | None:
@@ -124,3 +146,23 @@ def aggregate_type(operation: str, target: Type | None) -> Type | None:
         case "min" | "max" if target.kind in ORDERED:
             return target.optional(False)
     return None
+
+
+def can_fail(term: Term) -> bool:
+    """Is there a function in the term that some values make fail?"""
+    return any(isinstance(part, Call) and FUNCTIONS[part.function].can_fail(constants_of(part)) for part in subterms(term))
+
+
+def rule_can_fail(rule: Rule) -> bool:
+    """Can evaluating the rule fail, whatever is done with its results?"""
+    return any(map(_literal_can_fail, (rule.head, *rule.body)))
+
+
+def _literal_can_fail(literal: Literal) -> bool:
+    match literal:
+        case Test(predicate="match"):  # not every text is a pattern
+            return True
+        case Either():
+            return any(_literal_can_fail(one) for body in literal.alternatives for one in body)
+    inner = (one for aggregate in aggregates_in(literal) for one in aggregate.body)
+    return any(map(can_fail, literal_terms(literal))) or any(map(_literal_can_fail, inner))

@@ -33,12 +33,11 @@ from viewkeeper.program.ast import (
     Truth,
     Variable,
     all_variables,
-    constants_of,
     literal_terms,
     subterms,
     variables_of,
 )
-from viewkeeper.program.functions import FUNCTIONS
+from viewkeeper.program.functions import FUNCTIONS, can_fail
 from viewkeeper.program.grouping import Grouping, equations, grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.types import BOOL, Kind, Type
@@ -207,10 +206,6 @@ def _sql_weight(function: str, arguments: Sequence[Term]) -> int:
         failing = any(map(can_fail, arguments[1:]))
         return 2 * _CASE_WEIGHT + _CALL_WEIGHT * (len(arguments) - 2) if failing else _OPERAND_WEIGHT
     return _CASE_WEIGHT if function == "sql_if" else _CALL_WEIGHT
-
-
-def can_fail(term: Term) -> bool:
-    return any(isinstance(part, Call) and FUNCTIONS[part.function].can_fail(constants_of(part)) for part in subterms(term))
 
 
 @dataclass

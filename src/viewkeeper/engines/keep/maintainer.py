@@ -17,6 +17,7 @@ from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, r
 from viewkeeper.engines.keep.rederiving import Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.windows import WindowKeeper
+from viewkeeper.program.functions import rule_can_fail
 from viewkeeper.program.plan import (
     Base,
     Counted,
@@ -109,6 +110,7 @@ class Maintainer:
         for number, own in enumerate(self._own):
             for read in {r for name in own for r in plan.reads.get(name, ())} - {*own}:
                 self._readers.setdefault(read, []).append(number)
+        self.can_fail = any(map(rule_can_fail, plan.core.rules))
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
         self._is_over = True

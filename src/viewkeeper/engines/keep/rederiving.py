@@ -152,13 +152,9 @@ class Rederiving:
 
     def _is_ready(self, node: _Node) -> bool:
         """Is everything there that a rule starts from?"""
-        for _, name in node.growing:
-            if not self.rows[name]:
-                return False
-        for name, sign in node.triggers:
-            if name not in self._changed or sign not in self._changed[name]:
-                return False
-        return True
+        return all(self.rows[name] for _, name in node.growing) and all(
+            sign in self._changed.get(name, ()) for name, sign in node.triggers
+        )
 
     def _evaluate(self, node: _Node) -> int:
         """What is new because of the rows that are new since the last time; returns how many."""
