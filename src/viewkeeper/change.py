@@ -66,7 +66,7 @@ class Change(State):
     """The state that a change starts from, and becomes as it goes on.
 
     ``hot_rows``: a relation that Spark writes and that is larger stays a snapshot; the catalog does not hold its rows.
-    ``strict``: views that hold rows are not computed anew.
+    ``strict``: views that hold rows are not computed anew. ``guarded``: what cannot be maintained is computed anew; else it fails.
     """
 
     commit: int
@@ -74,6 +74,7 @@ class Change(State):
     writer: Writer
     strict: bool = False
     report: Report = lambda progress: None
+    guarded: bool = True
 
     def __post_init__(self) -> None:
         self.started = time.monotonic()
@@ -254,8 +255,9 @@ class Change(State):
         first = bool(hot) and hot.keys() <= self._fresh.keys() and sum(self._fresh.values()) > _MANY_FIRST and not self.strict
         run, renewing = self.maintainer.tables.run, choice.anew or first
         reason = "less work than maintaining" if choice.anew else "first rows of what it reads" if first else ""
-        if worker is ITSELF and not self.maintainer.can_fail:
+        if worker is ITSELF and not renewing and not (self.guarded and self.maintainer.can_fail):
             return self._maintain(hot, worker, renewing, reason)
+        self.guarded = True
         run("SAVEPOINT views")  # the pages as they were go to a file meanwhile
         while True:
             try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,7 @@ class _Script:
                 return [self._ask(statement, state) for statement in statements]
         with house._held():
             try:
-                with self._changing() as change:
+                with house._attempt(self.strict, self.dry_run) as change:
                     transaction = _Transaction(self, change)
                     results = transaction.run(statements)
                     change.started = time.monotonic()  # what it costs to ask is not what it costs to change
@@ -174,13 +174,9 @@ class _Script:
                 with house._trying(held=True) as trial:
                     transaction = _Transaction(self, trial, trying=True)
                     results = transaction.run(statements)
-                with self._changing() as change:
+                with house._attempt(self.strict, self.dry_run) as change:
                     commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
         return [replace(one, commit=commit) if one.answer is None and not one.message else one for one in results]
-
-    def _changing(self) -> AbstractContextManager[Change]:
-        house = self.house
-        return house._trying(self.strict, held=True) if self.dry_run else house._changing(strict=self.strict, held=True)
 
     def _ask(self, statement: Statement, state: State) -> Result:
         if not is_query(statement.tree):

@@ -23,7 +23,16 @@ from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
 from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
 from viewkeeper.engines.session import cores_of, session_is_there
-from viewkeeper.errors import DataError, InterruptedLate, ProgramError, StoreError, ViewkeeperError, closest, problem
+from viewkeeper.errors import (
+    DataError,
+    EvaluationError,
+    InterruptedLate,
+    ProgramError,
+    StoreError,
+    ViewkeeperError,
+    closest,
+    problem,
+)
 from viewkeeper.language import parse, parse_query, parse_row
 from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
 from viewkeeper.program.ast import LEVELS, UNSTORED, Program, Relation
@@ -37,6 +46,8 @@ from viewkeeper.store.rejects import Reading, Rejects, bad_rows, unused_file
 from viewkeeper.transaction import Asked, Transaction, asked
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
@@ -336,8 +347,23 @@ class Warehouse:
         """
         if key is not None:
             return self._commit_once(operations, key, engine, strict, dry_run)
-        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
-            return self._carry_out(change, self._wanted(operations, change), engine, dry_run)
+        wanted: list[Operation] | None = None
+        with self._held():
+            try:
+                with self._attempt(strict, dry_run) as change:
+                    change.guarded = False
+                    wanted = self._wanted(operations, change)
+                    return self._carry_out(change, wanted, engine, dry_run)
+            except EvaluationError:
+                if strict or wanted is None or change.guarded:
+                    raise
+            # All is as it was. What fails on the way may be right in the end, which costs more to find out.
+            with self._attempt(strict, dry_run) as change:
+                return self._carry_out(change, wanted, engine, dry_run)
+
+    def _attempt(self, strict: bool, dry_run: bool) -> AbstractContextManager[Change]:
+        """A change of the warehouse, which the caller holds; ``dry_run``: of which nothing stays."""
+        return self._trying(strict, held=True) if dry_run else self._changing(strict=strict, held=True)
 
     def _commit_once(self, operations: Sequence[Asked], key: str, engine: str | None, strict: bool, dry_run: bool) -> Commit:
         from viewkeeper.sources import taken
@@ -345,7 +371,7 @@ class Warehouse:
 
         check_key(key)
         operations = [replace(one, rows=taken(one.rows, one.relation)) for one in operations]
-        with self._trying(strict) if dry_run else self._changing(strict=strict) as change:
+        with self._held(), self._attempt(strict, dry_run) as change:
             keys, asked = Keys(change.catalog), digest((one.kind, one.relation, one.rows) for one in operations)
             used = keys.find(key)
             if used is None:
