@@ -96,10 +96,14 @@ class ExternalKeeper:
             self.rederiving.start(name)
         self._noticed.clear()
         self.rederiving.run((1, self.step.stratum, 9))
-        for member in self.members.values():
-            member.settle()
         self.rederived += self.rederiving.asked - asked
         self.touched += self.rederiving.derived - derived
+        self.tell()
+
+    def tell(self) -> None:
+        """Notes what changes in the views, all of which is derived."""
+        for member in self.members.values():
+            member.settle()
 
     def forget(self) -> None:
         self._noticed.clear()

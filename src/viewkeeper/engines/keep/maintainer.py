@@ -14,7 +14,7 @@ from viewkeeper.engines.keep.external import ExternalKeeper, Unstored
 from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
-from viewkeeper.engines.keep.rederiving import Rederiving
+from viewkeeper.engines.keep.rederiving import AFTER, Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.windows import WindowKeeper
 from viewkeeper.program.functions import rule_can_fail
@@ -71,11 +71,13 @@ class Itself:
 
 
 ITSELF = Itself()
+_NOTHING = (0, 0)
 
 
 class _Way:
     """How far a change has come. ``queue``: steps with something to do; ``noticing``: those that have noticed something, and the
-    seconds that took; ``filling``: those that are computed instead; ``elsewhere``: those whose work the worker did."""
+    seconds that took; ``filling``: those that are computed instead; ``elsewhere``: those whose work the worker did; ``unstored``: those
+    for external views that come last."""
 
     def __init__(self, signs: dict[str, frozenset[int]], renewing: bool, worker: Worker) -> None:
         self.signs, self.renewing, self.worker = signs, renewing, worker
@@ -83,6 +85,7 @@ class _Way:
         self.noticing: dict[int, float] = {}
         self.filling: set[int] = set()
         self.elsewhere: set[int] = set()
+        self.unstored: set[int] = set()
 
 
 _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
@@ -104,7 +107,8 @@ class Maintainer:
         self.external = frozenset(r.name for step in plan.steps if isinstance(step, External) for r in step.relations)
         engine.stored = (engine.stored | plan.core.by_name.keys()) - self.external
         self.rederiving = None if plan.demands is None else Rederiving(self.tables, plan.demands)
-        self.keepers: list[Keeper] = [self._keeper(step) for step in plan.steps]
+        self.steps, self._last = _external_last(plan)
+        self.keepers: list[Keeper] = [self._keeper(step) for step in self.steps]
         self._own = [tuple(relation.name for relation in keeper.relations) for keeper in self.keepers]
         self._readers: dict[str, list[int]] = {}
         for number, own in enumerate(self._own):
@@ -232,11 +236,13 @@ class Maintainer:
                 self._settle(number, keeper, way)
             by = worker.name if number in way.elsewhere else ITSELF.name
             seconds = time.perf_counter() - started + way.noticing.get(number, 0.0)
-            report(self.plan.steps[number], seconds, by, keeper.touched, _rederived(keeper))
+            report(self.steps[number], seconds, by, keeper.touched, _rederived(keeper))
             keeper.touched = 0
             if self.rederiving is not None:
                 self._followed(own, signs)
             self._tell(own, way)
+        if way.unstored:
+            self._settle_unstored(way, report)
         # Whoever noticed something has settled it, unless it was left out, or somebody else did.
         self._is_over = not without and worker is ITSELF
         return signs
@@ -255,6 +261,29 @@ class Maintainer:
             found = self._stored[name].changes.signs()
             if found:
                 way.signs[name] = found
+
+    def _settle_unstored(self, way: _Way, report: Settled) -> None:
+        """Views that nobody stores and no stored one depends on, all together: what is stored is as it will be."""
+        rederiving, signs = self.rederiving, way.signs
+        assert rederiving is not None
+        before, rederiving.seconds = rederiving.found(), {}
+        for name in signs:
+            rederiving.start(name)
+        rederiving.run(AFTER)
+        found = rederiving.found()
+        for number in sorted(way.unstored | {self._numbers[name] for name in rederiving.seconds}):
+            keeper = self.keepers[number]
+            assert isinstance(keeper, ExternalKeeper)
+            if number >= self._last:
+                keeper.tell()
+            seconds, derived, asked = 0.0, 0, 0
+            for name, member in keeper.members.items():
+                if member.changes.number:
+                    signs[name] = member.changes.signs()
+                seconds += rederiving.seconds.get(name, 0.0)
+                for (more, of_these), sign in ((found.get(name, _NOTHING), 1), (before.get(name, _NOTHING), -1)):
+                    derived, asked = derived + sign * more, asked + sign * of_these
+            report(self.steps[number], seconds, ITSELF.name, derived, asked)
 
     def _followed(self, own: Group, signs: Signs) -> None:
         """What is stored has changed: what is derived on demand from before must know."""
@@ -289,6 +318,9 @@ class Maintainer:
             readers = sorted({reader for name in changed for reader in self._readers.get(name, ())})
         all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
         for reader in readers:
+            if reader >= self._last and way.worker is ITSELF:
+                way.unstored.add(reader)
+                continue
             if reader in way.filling:
                 continue
             keeper, known = self.keepers[reader], reader in way.noticing
@@ -349,6 +381,17 @@ class Maintainer:
             self.rederiving.forget()
         for keeper in self.keepers:
             keeper.forget()
+
+
+def _external_last(plan: Plan) -> tuple[list[Step], int]:
+    """The steps, those for external views that no stored one depends on at the end, and where these begin."""
+    stored = {r.name for step in plan.steps if not isinstance(step, External) for r in step.relations}
+    needed = reach(plan.reads, stored)
+    first, last = list[Step](), list[Step]()
+    for step in plan.steps:
+        unneeded = isinstance(step, External) and needed.isdisjoint(relation.name for relation in step.relations)
+        (last if unneeded else first).append(step)
+    return first + last, len(first)
 
 
 def _rederived(keeper: Keeper) -> int:

@@ -177,6 +177,7 @@ class RecursionKeeper(_Fixpoint):
         self.step = step
         self.members: dict[str, _Asking] = {relation.name: _Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
         self._noticed: dict[Group, Signs] = {}
+        self._in_doubt = False
         self._hits: dict[tuple[Group, str], list[Select]] = {}
         self._found: dict[tuple[Group, str], list[Select]] = {}
 
@@ -239,6 +240,7 @@ class RecursionKeeper(_Fixpoint):
     def forget(self) -> None:
         super().forget()
         self._noticed.clear()
+        self._in_doubt = False
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
@@ -247,11 +249,14 @@ class RecursionKeeper(_Fixpoint):
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
-                    self.touched += member.doubted(select)
+                    hit = member.doubted(select)
+                    self.touched += hit
+                    self._in_doubt |= hit > 0
 
     def settle(self) -> None:
-        while (level := self._lowest()) is not None:
+        while self._in_doubt and (level := self._lowest()) is not None:
             self._decide(level)
+        self._in_doubt = False
         self._return()
         self._noticed.clear()
 
@@ -302,10 +307,12 @@ class RecursionKeeper(_Fixpoint):
                         self.touched += member.derive(select)
         self.repeat()
         for name, member in self.members.items():
-            absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
-            member.changes.note(
-                f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}", {"low": starts[name]}
-            )
+            if member.high > starts[name]:
+                absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
+                member.changes.note(
+                    f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}",
+                    {"low": starts[name]},
+                )
             if member.any_gone:
                 present = f"EXISTS (SELECT 1 FROM {member.table} AS h WHERE {member.same('h', 'g')})"
                 member.changes.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")

@@ -6,6 +6,7 @@ as everything it starts from is there, and from then on for what is new in one o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -19,8 +20,11 @@ from viewkeeper.program.types import NUMBER
 
 _CAME, _WENT = Constant(1, NUMBER), Constant(-1, NUMBER)
 _NONE: frozenset[str] = frozenset()
+_ASKED = ("old", "now")
 BEFORE: Level = (0, 1 << 30, 0)
 """Everything that only derives rows from before the change."""
+AFTER: Level = (1, 1 << 30, 0)
+"""Everything."""
 
 
 @dataclass(eq=False)
@@ -39,6 +43,8 @@ class _Node:
     before: tuple[str, ...]
     """Stored relations that are read as they were."""
     whole: tuple[str, ...]
+    is_alone: bool
+    """Needs nothing but one of its triggers."""
     seen: list[int] | None = None
     waiting: bool = False
     compiled: dict[tuple[int, frozenset[str]], list[tuple[str, Any]]] = field(default_factory=dict)
@@ -49,6 +55,8 @@ class Rederiving:
         self.tables, self.demands = tables, demands
         self.rows: dict[str, int] = dict.fromkeys(demands.levels, 0)
         self.asked = self.derived = 0
+        self.seconds: dict[str, float] = {}
+        """What the rules for each view took."""
         self._changed: dict[str, frozenset[int]] = {}
         self._heap: list[tuple[Level, int]] = []
         # Rules that had something to do in this change, and relations that have grown.
@@ -75,6 +83,7 @@ class Rederiving:
         read = [relation_read(literal) for literal in rule.body]
         stored = [(name.partition("$")[0], name.partition("$")[2]) for name in read if name and name not in derived]
         signs = {"del": -1, "ins": 1}
+        whole, triggers = self.demands.whole.get(rule, ()), [(name, signs[state]) for name, state in stored if state in signs]
         return _Node(
             rule,
             derived[rule.head.relation],
@@ -82,9 +91,10 @@ class Rederiving:
             self._tables[rule.head.relation],
             rule.head.relation.partition("$")[0],
             tuple(growing),
-            tuple((name, signs[state]) for name, state in stored if state in signs),
+            tuple(triggers),
             tuple({name for name, state in stored if state == "old"}),
-            self.demands.whole.get(rule, ()),
+            whole,
+            len(triggers) == 1 and not growing and not whole,
         )
 
     # ---- a change
@@ -96,7 +106,7 @@ class Rederiving:
         for node in self._woken:
             node.seen, node.waiting = None, False
         self._changed, self._heap, self.asked, self.derived = {}, [], 0, 0
-        self._woken, self._grew, self._begun = [], set(), set()
+        self._woken, self._grew, self._begun, self.seconds = [], set(), set(), {}
 
     def changed(self, relation: str, signs: frozenset[int]) -> None:
         """A stored relation has changed, and its table is as it will be."""
@@ -111,7 +121,7 @@ class Rederiving:
         self._begun.add(relation)
         for sign in self._changed.get(relation, ()):
             for node in self._started.get((relation, sign), ()):
-                if self._is_ready(node):  # or it waits when it has become so
+                if node.is_alone or self._is_ready(node):  # or it waits when it has become so
                     self._wait(node)
 
     def ask(self, magic: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -127,11 +137,13 @@ class Rederiving:
         """Evaluates all rules up to a level that have something to do, those of the lowest level first."""
         heap = self._heap
         while heap and heap[0][0] <= until:
+            started = time.perf_counter()
             node = self._nodes[heappop(heap)[1]]
             node.waiting = False
             added = self._evaluate(node)
             if added:
                 self._grown(node.rule.head.relation, added)
+            self.seconds[node.view] = self.seconds.get(node.view, 0.0) + time.perf_counter() - started
 
     def _wait(self, node: _Node) -> None:
         if not node.waiting:
@@ -141,14 +153,25 @@ class Rederiving:
 
     def _grown(self, relation: str, added: int) -> None:
         if added:
-            if relation.endswith(("$old", "$now")):
+            if relation.partition("$")[2] in _ASKED:
                 self.asked += added
             self.derived += added
             self.rows[relation] += added
             self._grew.add(relation)
             self.tables.used(self._tables[relation])
             for reader in self._readers[relation]:
-                self._wait(reader)
+                if reader.seen is not None or reader.whole or self._is_ready(reader):
+                    self._wait(reader)
+
+    def found(self) -> dict[str, tuple[int, int]]:
+        """How many rows were derived for each view, and how many of them were from before the change or after it."""
+        found: dict[str, tuple[int, int]] = {}
+        for name in self._grew:
+            view, _, what = name.partition("$")
+            derived, asked = found.get(view, (0, 0))
+            rows = self.rows[name]
+            found[view] = derived + rows, asked + (rows if what in _ASKED else 0)
+        return found
 
     def _is_ready(self, node: _Node) -> bool:
         """Is everything there that a rule starts from?"""
@@ -161,8 +184,6 @@ class Rederiving:
         if node.whole:
             return self._run(node, -1) if any(self.rows[name] for name in node.whole) else 0
         if node.seen is None:
-            if not self._is_ready(node):
-                return 0
             node.seen = [self.rows[name] for _, name in node.growing]
             return self._run(node, -1)
         added, seen = 0, node.seen
