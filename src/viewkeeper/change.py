@@ -32,7 +32,7 @@ from viewkeeper.program.values import restore
 from viewkeeper.redefining import Aside, Redefinition, tables_of
 from viewkeeper.sources import Options, has_column, read_source
 from viewkeeper.state import State
-from viewkeeper.store.catalog import NOWHERE, Kept
+from viewkeeper.store.catalog import NOWHERE, WRITE_EVERY, Kept
 from viewkeeper.store.catalog import TABLES as CATALOG_TABLES
 from viewkeeper.store.log import FIRST_ROWS, Log
 from viewkeeper.store.rejects import Reading
@@ -91,6 +91,7 @@ class Change(State):
         self.firsts: set[str] = set()
         self.defined: list[str] = []
         self.before: Program | None = None  # where this is a definition
+        # Relations that are not what the log makes of what is written of them.
         self._moved: set[str] = set()
 
     @cached_property
@@ -217,17 +218,12 @@ class Change(State):
             if signs:
                 self.signs[name] = signs
 
-    @contextmanager
-    def keys(self) -> Iterator[None]:
-        """Rows that cannot come because of their key are told, all of them."""
-        try:
-            yield
-        except sqlite3.IntegrityError:
-            for relation in map(self.program.relation, self.signs):
-                rows = self.maintainer.base(relation.name).broken_keys(_SHOWN + 1) if relation.key else []
-                if rows:
-                    raise key_error(relation, rows) from None
-            raise
+    def tell_broken_keys(self) -> None:
+        """Rows that cannot come because of their key are told, all of them: why SQLite refused a change."""
+        for relation in map(self.program.relation, self.signs):
+            rows = self.maintainer.base(relation.name).broken_keys(_SHOWN + 1) if relation.key else []
+            if rows:
+                raise key_error(relation, rows) from None
 
     # ---- views
 
@@ -236,8 +232,11 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        with self.worker(choice) as worker:
-            found = self._carry_out(hot, worker, choice)
+        if choice.of_catalog == "embedded":
+            found = self._carry_out(hot, ITSELF, choice)
+        else:
+            with self.worker(choice) as worker:
+                found = self._carry_out(hot, worker, choice)
         self._learn(choice)
         self.signs |= found
         for name in found:
@@ -329,8 +328,11 @@ class Change(State):
                 if how == "recomputation" or (view == name and told.strategy != "recomputation"):
                     told.strategy, told.engine = how, engine
 
-        with self.keys():
+        try:
             return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)
+        except sqlite3.IntegrityError:
+            self.tell_broken_keys()
+            raise
 
     def _view(self, relation: str) -> str:
         """The relation, or what it is an inner part of."""
@@ -347,8 +349,10 @@ class Change(State):
             maintainer.detail(name)
         came, went = maintainer.changes(name)
         self.told(relation, came, went)
-        written = {"snapshot": self.commit} if name in self._snapshots else {}
-        self.update(name, rows=kept.rows + len(came) - len(went), **written)
+        if name in self._snapshots:
+            self.update(name, rows=kept.rows + len(came) - len(went), snapshot=self.commit)
+        else:
+            self.kept[name] = kept.moved(self.commit, len(came) - len(went))  # as the log tells it, too
 
     def told_first(self, relation: Relation, rows: int) -> None:
         from viewkeeper.cold import first_of
@@ -424,7 +428,8 @@ class Change(State):
 
     def write_relations(self) -> None:
         """Writes down what has become of relations. Called once, in the end."""
-        self.catalog.put_relations(self.kept[name] for name in self._moved if name in self.kept)
+        whole = self.commit % WRITE_EVERY == 0
+        self.catalog.put_relations([self.kept[name] for name in (self.kept if whole else self._moved) if name in self.kept])
 
     def checkpoint(self, relations: Iterable[str]) -> None:
         """Folds what the log tells into new snapshots of the last commit."""
@@ -449,6 +454,7 @@ class Change(State):
 
     def forget(self, until: int) -> None:
         """Removes what the log tells of commits up to one, and snapshots that what follows does not lead on from."""
+        self.catalog.put_relations(self.kept.values())  # what the log has told of their rows is forgotten
         self.catalog.forget(until)
         for kept in list(self.kept.values()):
             if kept.is_stale and kept.snapshot is not None and kept.snapshot < until:
@@ -475,6 +481,7 @@ class Change(State):
         engines = {view.engine for view in self.views.values()} or {choice.engine}
         engine = engines.pop() if len(engines) == 1 else choice.engine
         detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
+        self.log.write()
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
         self.last = self.commit
         rows = {name: self.kept[name].rows for name in sorted({*self.defined, *self.changes}) if name in self.kept}

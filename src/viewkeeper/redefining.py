@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -92,8 +93,11 @@ class Redefinition:
             signs = maintainer.base(name).net()
             if signs:
                 change.signs[name] = signs
-                with change.keys():
+                try:
                     maintainer.base(name).settle()
+                except sqlite3.IntegrityError:
+                    change.tell_broken_keys()
+                    raise
                 change.note(name)
         self._compute([name for name in new.core.by_name if name in affected - set(new.bases)])
         for name in sorted(change.aside.rows.keys() - program.by_name.keys()):

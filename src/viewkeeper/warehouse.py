@@ -348,7 +348,7 @@ class Warehouse:
         if key is not None:
             return self._commit_once(operations, key, engine, strict, dry_run)
         wanted: list[Operation] | None = None
-        with self._held():
+        with self._changes, self._locked():
             try:
                 with self._attempt(strict, dry_run) as change:
                     change.guarded = False
@@ -716,8 +716,11 @@ class Warehouse:
     @contextmanager
     def _held(self) -> Iterator[None]:
         """Nobody else changes the warehouse meanwhile."""
-        with self._changes, nullcontext() if self._holding.get(os.getpid()) else writer_lock(self.path):
+        with self._changes, self._locked():
             yield
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._holding.get(os.getpid()) else writer_lock(self.path)
 
     def _open_writer(self) -> Writer:
         from viewkeeper.writer import Writer

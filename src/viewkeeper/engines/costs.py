@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 # The last measurement counts for so much of the correction.
 _WEIGHT = 0.3
-# Corrections that have changed by less (as logarithms) need not be written down.
-_WORTH = 0.25
+# Corrections that have changed by less (as logarithms: a factor of 2) need not be written down.
+_WORTH = 0.7
 
 EMBEDDED, ANEW, SPARK, SPARK_ANEW = "embedded", "anew", "spark", "spark anew"
 WAYS = {

@@ -4,7 +4,7 @@
     $definition   what was defined and dropped, in order, as it was given
     $commit       one row for each change of the warehouse
     $change       which relations it changed, and how: see ``store.log``
-    $relation     how many rows each relation has, and where they are
+    $relation     how many rows each relation has, and where they are: as of a commit, what came and went since is in $change
     $key          names of transactions that are made only once: see ``store.keys``
 
 Relations themselves are tables without a ``$`` in front. Everything a commit changes is one SQLite transaction.
@@ -26,18 +26,20 @@ import msgspec
 
 from viewkeeper.errors import InterruptedLate, StoreError, ViewkeeperError, problem
 from viewkeeper.store.failures import UNWRITABLE, result_code, translated
+from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 3
+FORMAT = 4
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
 """The directory that readers hold, so that no file they may need is removed."""
-_LONG_LOG = 16 * 1024 * 1024
-# How long the log is, is looked up after so many transactions, or changes of rows.
-_LOOK_EVERY = 50
-_MANY_CHANGES = 1000
+# The write-ahead log is folded after so many transactions, or changes of rows.
+_FOLD_EVERY = 250
+_MANY_CHANGES = 5000
+# Relations that merely have other rows are written down only with every so many commits: a page less for the others.
+WRITE_EVERY = 64
 _END = 2**63 - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
@@ -88,6 +90,11 @@ class Kept:
         """Has the relation changed since its snapshot was written?"""
         return self.snapshot is not None and self.snapshot < self.changed
 
+    def moved(self, commit: int, more: int) -> Kept:
+        """The relation after a commit that only changed its rows: so many more."""
+        rows = 0 if self.place == NOWHERE else self.rows + more
+        return Kept(self.name, self.kind, rows, self.place, commit, self.snapshot)
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -106,8 +113,10 @@ class Catalog:
     def __init__(self, directory: Path, connection: sqlite3.Connection, writable: bool, frozen: _Stamp | None = None) -> None:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
-        self._log = str(directory / f"{FILE}-wal")
-        self._unseen = self._seen_changes = 0
+        self._folding = Folding(directory / FILE)
+        self._unfolded = self._folded_changes = 0
+        if writable:
+            connection.execute("PRAGMA wal_autocheckpoint=0")
 
     # ---- opening
 
@@ -160,6 +169,7 @@ class Catalog:
             cls.open(directory, writable=True).close()
 
     def close(self) -> None:
+        self._folding.finish()
         self.connection.close()
 
     def wait_for_disk(self, wait: bool) -> None:
@@ -171,14 +181,14 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; durable when it ends."""
-        with translated(self.directory):
+        with translated(self.directory), self._folding.writing:
             self.connection.execute("BEGIN IMMEDIATE")
             ending = False
             try:
                 yield
                 ending = True
                 self.connection.execute("COMMIT")
-                self._shorten_log()
+                self._fold_log()
             except KeyboardInterrupt:
                 if ending and not self.connection.in_transaction:
                     raise InterruptedLate from None
@@ -205,17 +215,13 @@ class Catalog:
             with suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
 
-    def _shorten_log(self) -> None:
-        """Gives back the space of a long log, unless a reader still needs it. Small changes do not make one quickly."""
-        self._unseen += 1
+    def _fold_log(self) -> None:
+        """Small changes do not make a long log quickly."""
+        self._unfolded += 1
         changes = self.connection.total_changes
-        if self._unseen < _LOOK_EVERY and changes - self._seen_changes < _MANY_CHANGES:
-            return
-        self._unseen, self._seen_changes = 0, changes
-        with suppress(OSError, sqlite3.Error):
-            if os.stat(self._log).st_size > _LONG_LOG:
-                self.connection.execute("PRAGMA busy_timeout=0")
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if self._unfolded >= _FOLD_EVERY or changes - self._folded_changes >= _MANY_CHANGES:
+            self._unfolded, self._folded_changes = 0, changes
+            self._folding.start()
 
     # ---- definitions
 
@@ -249,9 +255,9 @@ class Catalog:
             ),
         )
 
-    def add_change(self, commit: int, relation: str, inserted: int, deleted: int, form: str, rows: bytes | None) -> None:
-        row = (commit, relation, inserted, deleted, form, rows)
-        self.connection.execute('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?, ?)', row)
+    def add_changes(self, changes: Iterable[tuple[int, str, int, int, str, bytes | None]]) -> None:
+        """commit_id, relation, inserted, deleted, form, rows."""
+        self.connection.executemany('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?, ?)', changes)
 
     def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:
         """commit_id, relation, inserted, deleted, form: of commits after ``since`` up to ``until``, in order."""
@@ -315,12 +321,18 @@ class Catalog:
 
     def relations(self) -> dict[str, Kept]:
         rows = self.connection.execute('SELECT name, kind, rows, place, changed, snapshot FROM "$relation"')
-        return {row[0]: Kept(*row) for row in rows}
+        written = {row[0]: Kept(*row) for row in rows}
+        found, last = dict(written), self.last_commit()
+        since = 'SELECT relation, commit_id, inserted - deleted FROM "$change" WHERE commit_id > ? ORDER BY commit_id'
+        for name, commit, more in self.connection.execute(since, (last - last % WRITE_EVERY,)):
+            if name in found and commit > written[name].changed:
+                found[name] = found[name].moved(commit, more)
+        return found
 
     def put_relations(self, relations: Iterable[Kept]) -> None:
         rows = [(kept.kind, kept.rows, kept.place, kept.changed, kept.snapshot, kept.name) for kept in relations]
         there = 'UPDATE "$relation" SET kind = ?, rows = ?, place = ?, changed = ?, snapshot = ? WHERE name = ?'
-        if self.connection.executemany(there, rows).rowcount < len(rows):
+        if rows and self.connection.executemany(there, rows).rowcount < len(rows):
             new = 'INSERT OR REPLACE INTO "$relation" (kind, rows, place, changed, snapshot, name) VALUES (?, ?, ?, ?, ?, ?)'
             self.connection.executemany(new, rows)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from viewkeeper.errors import EngineError, StoreError, ViewkeeperError, problem
@@ -17,24 +15,28 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
-@contextmanager
-def translated(directory: Path, reading: bool = False) -> Iterator[None]:
-    """Failures of SQLite and of the system become errors of ours; ``reading``: nothing was to be written."""
-    forbidden = "UNREADABLE" if reading else "READ_ONLY"
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if result_code(error) == sqlite3.SQLITE_INTERRUPT:
-            raise KeyboardInterrupt from None
-        told = _told(error, directory, forbidden)
-        if told is None:
-            raise
-        raise told from error
-    except ConnectionError:
-        raise
-    except OSError as error:
-        code = "DISK_FULL" if error.errno in _FULL else forbidden if error.errno in _FORBIDDEN else "DISK_FAILED"
-        raise StoreError(problem(code, path=error.filename or directory, why=error.strerror or str(error))) from error
+class translated:
+    """Failures of SQLite and of the system become errors of ours; ``reading``: nothing was to be written.
+
+    A class and not a generator: every commit passes here.
+    """
+
+    def __init__(self, directory: Path, reading: bool = False) -> None:
+        self._directory, self._forbidden = directory, "UNREADABLE" if reading else "READ_ONLY"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.DatabaseError):
+            if result_code(error) == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from None
+            told = _told(error, self._directory, self._forbidden)
+            if told is not None:
+                raise told from error
+        elif isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            code = "DISK_FULL" if error.errno in _FULL else self._forbidden if error.errno in _FORBIDDEN else "DISK_FAILED"
+            raise StoreError(problem(code, path=error.filename or self._directory, why=error.strerror or str(error))) from error
 
 
 def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> ViewkeeperError | None:

@@ -24,28 +24,38 @@ _TRIES = 5
 _SAID = {"pid", "command", "since"}
 
 
-@contextmanager
-def writer_lock(directory: Path, note: Mapping[str, str] = {}) -> Iterator[None]:
-    """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too."""
-    try:
-        descriptor = os.open(os.path.join(directory, FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StoreError(problem("READ_ONLY", path=directory, why=error.strerror)) from None
-    try:
-        if not _taken(descriptor):
-            raise StoreError(problem("LOCKED", path=directory, holder=_holder(directory / FILE)))
-        _sign(descriptor, tuple(note.items()))
-        process = os.getpid()
+class writer_lock:
+    """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too.
+
+    A class and not a generator: every commit passes here.
+    """
+
+    def __init__(self, directory: Path, note: Mapping[str, str] = {}) -> None:
+        self._directory, self._note = directory, note
+
+    def __enter__(self) -> None:
         try:
-            yield
-        finally:
-            if process == os.getpid():  # not in a child that leaves what its parent is in
+            descriptor = os.open(os.path.join(self._directory, FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StoreError(problem("READ_ONLY", path=self._directory, why=error.strerror)) from None
+        try:
+            if not _taken(descriptor):
+                raise StoreError(problem("LOCKED", path=self._directory, holder=_holder(self._directory / FILE)))
+            _sign(descriptor, tuple(self._note.items()))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor, self._process = descriptor, os.getpid()
+
+    def __exit__(self, *details: object) -> None:
+        try:
+            if self._process == os.getpid():  # not in a child that leaves what its parent is in
                 with suppress(OSError):
-                    os.pwrite(descriptor, b" ", 0)
+                    os.pwrite(self._descriptor, b" ", 0)
                 # Not only closed: a child that was forked meanwhile has the file open too.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(self._descriptor)
 
 
 def _taken(descriptor: int) -> bool:

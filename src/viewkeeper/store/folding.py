@@ -1,0 +1,49 @@
+"""Folds SQLite's write-ahead log into the database beside the work, so that no commit waits for it.
+
+A commit is durable when it is in the log. Folding copies pages from there to where they belong; SQLite would do it at the end of a commit.
+Here a thread with a connection of its own does it: first everything that is in the log, while commits go on, and then the little that
+these have added, while the next one waits. After that the log begins anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing, suppress
+from pathlib import Path
+
+# The space of a longer log is given back.
+_LONG_LOG = 32 * 1024 * 1024
+
+
+class Folding:
+    """The log of one database. ``writing`` is held by who changes the database, in the process that folds."""
+
+    def __init__(self, database: Path) -> None:
+        self._database, self._log = database, f"{database}-wal"
+        self._thread: threading.Thread | None = None
+        self.writing = threading.Lock()
+
+    def start(self) -> None:
+        """Folds what is in the log now, unless that is going on."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._fold, name="viewkeeper folds the log")
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Waits until nothing is under way."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _fold(self) -> None:
+        # What cannot be folded now stays in the log, where it is safe, until the next time.
+        with suppress(OSError, sqlite3.Error), closing(self._connect()) as database:
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            with self.writing:
+                is_long = os.stat(self._log).st_size > _LONG_LOG
+                database.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if is_long else 'RESTART'})").fetchall()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._database, isolation_level=None, timeout=0)
