@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from viewkeeper.engines.indexes import Chain, chain_columns, chains_of, serves
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
@@ -86,11 +87,11 @@ class EmbeddedEngine:
         self._compiler = Compiler(self._relations, Hierarchy.of(core.types), self.dialect)
         self._statements.clear()
 
-    def create_table(self, relation: Relation, more: Sequence[str] = ()) -> None:
-        """The relation's table, if it is not there yet; ``more``: columns that are not part of a row's identity."""
+    def create_table(self, relation: Relation, more: Mapping[str, str] = {}) -> None:
+        """The relation's table, if it is not there yet; ``more``: columns that are not part of a row's identity, and their types."""
         name = self.dialect.identifier
         columns = [column_definition(c) for c in relation.columns] or ["present INTEGER NOT NULL"]
-        columns += [f"{name(column)} INTEGER NOT NULL" for column in more]
+        columns += [f"{name(column)} {storage} NOT NULL" for column, storage in more.items()]
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
         unique = ", ".join(self._unique(relation))
         what = "key of" if relation.key else "rows of"
@@ -236,25 +237,66 @@ class EmbeddedEngine:
         return int(top)
 
     def index(self, access: Access, relation: Relation) -> None:
-        """An index that starts with the columns bound, unless the unique one does.
+        """An index that starts with the columns bound, unless there is one."""
+        self._make_indexes(relation, [access])
 
-        Of a narrow relation it has all columns, so that the rows themselves need not be looked up.
-        """
+    def index_all(self, relation: Relation, searches: Sequence[Access], exactly: bool = True) -> None:
+        """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another."""
+        known = self._make_indexes(relation, searches)
+        chains = self._chains(relation, searches)
+        leading = _leading(relation)
+        kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
+        for name, columns in list(known.items()):
+            begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
+            if name not in kept and (exactly or begins):
+                del known[name]
+                self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
+
+    def _make_indexes(self, relation: Relation, searches: Sequence[Access]) -> dict[str, tuple[int, ...]]:
+        """Indexes for searches; returns all that there are. Of a narrow relation they have all columns, so that the rows themselves
+        need not be looked up."""
+        chains, leading = self._chains(relation, searches), _leading(relation)
+        known = self._indexes(relation) if chains else {}
+        for chain in chains:
+            if not any(serves(index, chain, leading) for index in known.values()):
+                columns = chain_columns(chain, leading)
+                rest = [i for i in range(relation.arity) if i not in columns] if relation.arity <= _NARROW else []
+                known[self._create_index(relation, columns, rest)] = (*columns, *rest)
+        return known
+
+    def _chains(self, relation: Relation, searches: Iterable[Access]) -> list[Chain]:
+        """What indexes are wanted for, besides the one that makes rows unique."""
+        unique = unique_columns(relation)
+        wanted = {frozenset(access.columns) for access in searches}
         if relation.name in self.stored and not self.may_change:
-            return
-        unique, bound = unique_columns(relation), set(access.columns)
-        if not any(relation.columns[i].type.nullable for i in unique) and (
-            bound == set(unique[: len(bound)]) or bound >= set(unique)
-        ):
-            return
-        rest = [i for i in range(relation.arity) if i not in access.columns] if relation.arity <= _NARROW else []
-        columns = [sql_name(relation.columns[i].name) for i in (*access.columns, *rest)]
+            return []
+        if not any(relation.columns[i].type.nullable for i in unique):
+            wanted = {one for one in wanted if one != frozenset(unique[: len(one)]) and not one >= set(unique)}
+        return chains_of(wanted, _leading(relation))
+
+    def _create_index(self, relation: Relation, columns: Sequence[int], rest: Sequence[int]) -> str:
+        names = [sql_name(relation.columns[i].name) for i in (*columns, *rest)]
         name = self.dialect.identifier
-        index = name(f"{sql_name(relation.name)} by {' '.join(columns[: len(access.columns)])}")
+        index = f"{sql_name(relation.name)} by {' '.join(names[: len(columns)])}"
         self._execute(
-            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{index}"
-            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, columns))})"
+            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{name(index)}"
+            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, names))})"
         )
+        return index
+
+    def _indexes(self, relation: Relation) -> dict[str, tuple[int, ...]]:
+        """The indexes that were made for searches of a relation, and their columns."""
+        places = {sql_name(column.name): i for i, column in enumerate(relation.columns)}
+        where, table = self.dialect.where(relation.name), sql_name(relation.name)
+        found: dict[str, list[int]] = {}
+        sql = (
+            "SELECT i.name, c.name FROM pragma_index_list(?, ?) AS i, pragma_index_info(i.name, ?) AS c"
+            " WHERE substr(i.name, 1, ?) = ? AND instr(i.name, ' in order of ') = 0 ORDER BY i.name, c.seqno"
+        )
+        start = f"{table} by "
+        for index, column in self.connection.execute(sql, (table, where, where, len(start), start)):
+            found.setdefault(index, []).append(places.get(column, -1))
+        return {index: tuple(columns) for index, columns in found.items() if -1 not in columns}
 
     # ---- errors and interruption
 
@@ -371,6 +413,10 @@ def unique_columns(relation: Relation) -> tuple[int, ...]:
     """The columns (positions) in which no two rows agree."""
     places = {column.name: i for i, column in enumerate(relation.columns)}
     return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
+
+
+def _leading(relation: Relation) -> int | None:
+    return next(iter(unique_columns(relation)), None)
 
 
 def identity(column: str, type_: Type) -> str:

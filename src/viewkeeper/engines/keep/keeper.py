@@ -68,7 +68,7 @@ class Stored:
         self.of, self.same = cache(self._of), cache(self._same)
 
     def create(self) -> None:
-        self.tables.engine.create_table(self.relation, self.more)
+        self.tables.engine.create_table(self.relation, dict.fromkeys(self.more, "INTEGER"))
 
     def empty(self) -> None:
         self.tables.run(f"DELETE FROM {self.table}")

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep.counting import CountingKeeper
 from viewkeeper.engines.keep.external import ExternalKeeper, Unstored
-from viewkeeper.engines.keep.grouping import ExtremeKeeper, TotalKeeper
+from viewkeeper.engines.keep.grouping import ExtremeKeeper
 from viewkeeper.engines.keep.keeper import BaseKeeper, Keeper, Signs, Stored
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.rederiving import AFTER, Rederiving
 from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.keep.totals import total_keeper
 from viewkeeper.engines.keep.windows import WindowKeeper
 from viewkeeper.program.functions import rule_can_fail
 from viewkeeper.program.plan import (
@@ -91,7 +92,7 @@ class _Way:
 _KEEPERS: dict[type[Any], Callable[[Tables, Any], Keeper]] = {
     Base: lambda tables, step: BaseKeeper(tables, step.relation),
     Counted: CountingKeeper,
-    Grouped: TotalKeeper,
+    Grouped: total_keeper,
     Extreme: ExtremeKeeper,
     Windowed: WindowKeeper,
     Recursive: RecursionKeeper,
@@ -156,8 +157,9 @@ class Maintainer:
 
     def prepare(self) -> None:
         """All indexes."""
-        for keeper in self.keepers:
-            keeper.prepare()
+        with self.tables.gathered_indexes():
+            for keeper in self.keepers:
+                keeper.prepare()
 
     def fill(self, relations: Iterable[str], worker: Worker = ITSELF) -> set[str]:
         """Computes views, empty so far, from what they read, which is there; returns those that the worker computed."""

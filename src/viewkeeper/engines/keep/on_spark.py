@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.keep.counting import CountingKeeper
 from viewkeeper.engines.keep.external import ExternalKeeper
-from viewkeeper.engines.keep.grouping import EXACT, ExtremeKeeper, TotalKeeper
+from viewkeeper.engines.keep.grouping import ExtremeKeeper
 from viewkeeper.engines.keep.keeper import Keeper, Signs, TooLarge
 from viewkeeper.engines.keep.recursion import RecursionKeeper, RenewingKeeper, renew
 from viewkeeper.engines.keep.rederiving_on_spark import rederive
 from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.keep.totals import EXACT, TotalKeeper
 from viewkeeper.engines.keep.windows import WindowKeeper
 from viewkeeper.engines.spark import Sized, SparkEngine, changed_frame, column_names, without
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,7 @@ from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.sql import Compiler, Reading, Statement
 from viewkeeper.engines.sqlite_dialect import SqliteDialect
-from viewkeeper.program.ast import Column, Relation, Rule
+from viewkeeper.program.ast import Column, Relation, Rule, relation_read
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.plan import ID, OPPOSITE, PRESENT, RANK, SIGN, Plan, beside
 
@@ -92,6 +93,7 @@ class Tables:
         self._dirty: set[str] = set()
         self._cleared: set[str] = set()
         self._noted: set[Forgetful] = set()
+        self._gathered: dict[str, list[Access]] | None = None
 
     # ---- names
 
@@ -222,7 +224,29 @@ class Tables:
         columns = tuple(i for i in access.columns if i < relation.arity)
         searched_by_id = what == "ranked" and len(relation.columns or (1,)) + 1 in access.columns
         if what in ("", "ranked") and columns and not searched_by_id:
-            self.engine.index(Access(name, columns), relation)
+            self._index(relation, Access(name, columns))
+
+    def _index(self, relation: Relation, access: Access) -> None:
+        if self._gathered is None:
+            self.engine.index(access, relation)
+        else:
+            self._gathered.setdefault(relation.name, []).append(access)
+
+    @contextmanager
+    def gathered_indexes(self) -> Iterator[None]:
+        """Indexes for everything that is prepared inside are made in the end, together: some serve several statements."""
+        self._gathered = {}
+        try:
+            yield
+            gathered = self._gathered
+        finally:
+            self._gathered = None
+        # Rules that derive on demand are prepared when they are first used: what they search for is not known here.
+        demanded = (
+            set() if self.plan.demands is None else {name for rule in self.plan.demands.rules for name in _stored_in(rule)}
+        )
+        for name, searches in gathered.items():
+            self.engine.index_all(self.relations[name], searches, exactly=name not in demanded)
 
     def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
         """An index on just these columns, in this order."""
@@ -254,6 +278,11 @@ class _Sizes(dict[str, int]):
         if name not in self:
             self[name] = self._tables.top(self._tables.relations[name])
         return self[name]
+
+
+def _stored_in(rule: Rule) -> set[str]:
+    """The stored relations that a rule reads in any state."""
+    return {relation_read(literal).partition("$")[0] for literal in rule.body}
 
 
 def _relation_of(literal: Any) -> str:
