@@ -116,6 +116,11 @@ class Change(State):
 
         return Cold(self)
 
+    @property
+    def has_cold(self) -> bool:
+        """Is any relation kept only as a snapshot, or will be?"""
+        return bool(self.too_large) or any(kept.place == "cold" for kept in self.kept.values())
+
     def is_cold(self, relation: str) -> bool:
         return self.kept[relation].place == "cold"
 
@@ -242,7 +247,8 @@ class Change(State):
         for name in found:
             if name in self.program.by_name:
                 self.note(name)
-        self.cold.follow(choice)
+        if self.has_cold:
+            self.cold.follow(choice)
 
     def _learn(self, choice: Choice) -> None:
         """How long it took so far tells what such a change costs."""

@@ -95,8 +95,6 @@ class Cold:
     def follow(self, choice: Choice, defined: Iterable[str] = ()) -> None:
         """Computes anew the views above a cold relation of which something has changed."""
         change = self.change
-        if not change.too_large and not any(kept.place == "cold" for kept in change.kept.values()):
-            return
         too_large = change.too_large & change.program.derived
         cold = cold_relations(change.program, change.kept) | too_large
         if not cold:

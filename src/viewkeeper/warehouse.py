@@ -781,7 +781,7 @@ class Warehouse:
         first = not any(change.kept[name].rows for name in relations)
         kind = FIRST if first else DELETE if deleted * 2 > rows else INSERT
         task = Task(kind, rows, held, cores_of(self._spark), session_is_there(self._spark), exact)
-        cold = any(kept.place == "cold" for kept in change.kept.values())
+        cold = change.has_cold
         wish, given = engine or self.engine, self._spark is not None
         return choose_for_change(wish, task, change.writer.costs, strict=change.strict, cold=cold, spark_given=given)
 

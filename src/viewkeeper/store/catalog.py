@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -247,7 +248,7 @@ class Catalog:
             'INSERT INTO "$commit" VALUES (?, ?, ?, ?, ?, ?)',
             (
                 commit,
-                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                _moment(int(time.time())),
                 kind,
                 engine,
                 seconds,
@@ -338,6 +339,11 @@ class Catalog:
 
     def remove_relation(self, name: str) -> None:
         self.connection.execute('DELETE FROM "$relation" WHERE name = ?', (name,))
+
+
+@lru_cache(1)
+def _moment(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
 
 
 # ---- files

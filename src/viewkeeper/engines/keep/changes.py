@@ -6,14 +6,16 @@ it as it likes; it is brought into the other form once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from viewkeeper.program.ast import Atom, Relation, Rule, Variable, Wildcard
+from viewkeeper.program.ast import Atom, Relation, Rule, Variable, Wildcard, all_variables, variables_of
 from viewkeeper.program.plan import SIGN, Group, Rules, beside
+from viewkeeper.program.types import Kind
 
 if TYPE_CHECKING:
     from viewkeeper.engines.keep.tables import Parameters, Select, Tables
@@ -202,7 +204,11 @@ class _ByRow:
             self._names.append([f"row{number}_{i}" for i in range(relation.arity)])
         select = tables.select(replace(rule, body=(*atoms, *rule.body[len(changed) :])), shown=False)
         self._sql, self._constants = f"{select.sql} LIMIT {MANY + 1}", select.parameters
-        self._chosen = _chosen(rule) if len(changed) == 1 and changed[0].arguments else None
+        one = len(changed) == 1 and bool(changed[0].arguments)
+        self._chosen = _chosen(rule) if one else None
+        self._copied, self._used = _copied(rule) if one else ([], [])
+        if any(tables.relations[changed[0].relation].columns[i].type.kind is Kind.FLOAT for i in self._used):
+            self._copied = []  # 0.0 and -0.0 are equal, but not in all they lead to
 
     def executions(self) -> int:
         changes = self._tables.changes
@@ -216,15 +222,50 @@ class _ByRow:
                 values = (*row, sign, -sign)
                 found.append(tuple([values[i] for i in self._chosen]))
             return True
+        known: dict[Row, list[Row]] = {}
         for rows in product(*changes):
-            parameters = dict(self._constants)
-            for names, (row, sign) in zip(self._names, rows, strict=True):
-                parameters.update(zip(names, (*row, sign, -sign), strict=True))
-            more = self._tables.fetch(self._sql, parameters, of)
-            if len(more) > MANY:
-                return False
+            values = (*rows[0][0], rows[0][1], -rows[0][1])
+            used = tuple([values[i] for i in self._used])
+            more = known.get(used) if self._copied else None
+            if more is None:
+                parameters = dict(self._constants)
+                for names, (row, sign) in zip(self._names, rows, strict=True):
+                    parameters.update(zip(names, (*row, sign, -sign), strict=True))
+                more = known[used] = self._tables.fetch(self._sql, parameters, of)
+                if len(more) > MANY:
+                    return False
+            elif more:
+                more = [self._with(row, values) for row in more]
             found += more
         return True
+
+    def _with(self, row: Row, values: Row) -> Row:
+        """What another row leads to that differs only in values that are copied."""
+        other = list(row)
+        for place, i in self._copied:
+            other[place] = values[i]
+        return tuple(other)
+
+
+def _copied(rule: Rule) -> tuple[list[tuple[int, int]], list[int]]:
+    """Places of the head that only copy a value of the changed row, with the place there, and the values that are used otherwise.
+
+    A group whose values change is a row that goes and one that comes: what they are joined with is the same.
+    """
+    literal = rule.body[0]
+    assert isinstance(literal, Atom)
+    places = {term.name: i for i, term in enumerate(literal.arguments) if isinstance(term, Variable)}
+    computed = [variable for term in rule.head.arguments if not isinstance(term, Variable) for variable in variables_of(term)]
+    elsewhere = {*all_variables(rule.body[1:]), *(variable.name for variable in computed)}
+    twice = Counter(term.name for term in literal.arguments if isinstance(term, Variable))
+    copied = {name for name in places if name not in elsewhere and twice[name] == 1}
+    heads = [(place, term.name) for place, term in enumerate(rule.head.arguments) if isinstance(term, Variable)]
+    used = [
+        i
+        for i, term in enumerate(literal.arguments)
+        if not isinstance(term, Wildcard) and not (isinstance(term, Variable) and term.name in copied)
+    ]
+    return [(place, places[name]) for place, name in heads if name in copied], used
 
 
 def _chosen(rule: Rule) -> list[int] | None:
