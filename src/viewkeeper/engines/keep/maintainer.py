@@ -267,8 +267,7 @@ class Maintainer:
         rederiving, signs = self.rederiving, way.signs
         assert rederiving is not None
         before, rederiving.seconds = rederiving.found(), {}
-        for name in signs:
-            rederiving.start(name)
+        rederiving.start_together(signs)
         rederiving.run(AFTER)
         found = rederiving.found()
         for number in sorted(way.unstored | {self._numbers[name] for name in rederiving.seconds}):
