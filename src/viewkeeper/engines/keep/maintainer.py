@@ -71,7 +71,6 @@ class Itself:
 
 
 ITSELF = Itself()
-_NOTHING = (0, 0)
 
 
 class _Way:
@@ -269,20 +268,21 @@ class Maintainer:
         before, rederiving.seconds = rederiving.found(), {}
         rederiving.start_together(signs)
         rederiving.run(AFTER)
-        found = rederiving.found()
-        for number in sorted(way.unstored | {self._numbers[name] for name in rederiving.seconds}):
+        found, seconds = rederiving.found(), rederiving.seconds
+        grown = {self._numbers[name] for name in found}
+        for number in sorted(way.unstored.union(grown, (self._numbers[name] for name in seconds))):
             keeper = self.keepers[number]
             assert isinstance(keeper, ExternalKeeper)
-            if number >= self._last:
+            if number in grown and number >= self._last:
                 keeper.tell()
-            seconds, derived, asked = 0.0, 0, 0
-            for name, member in keeper.members.items():
-                if member.changes.number:
-                    signs[name] = member.changes.signs()
-                seconds += rederiving.seconds.get(name, 0.0)
-                for (more, of_these), sign in ((found.get(name, _NOTHING), 1), (before.get(name, _NOTHING), -1)):
-                    derived, asked = derived + sign * more, asked + sign * of_these
-            report(self.steps[number], seconds, ITSELF.name, derived, asked)
+                signs |= {name: member.changes.signs() for name, member in keeper.members.items() if member.changes.number}
+            took, derived, asked = 0.0, 0, 0
+            for name in self._own[number]:
+                took += seconds.get(name, 0.0)
+                for known, sign in ((found, 1), (before, -1)):
+                    if name in known:
+                        derived, asked = derived + sign * known[name][0], asked + sign * known[name][1]
+            report(self.steps[number], took, ITSELF.name, derived, asked)
 
     def _followed(self, own: Group, signs: Signs) -> None:
         """What is stored has changed: what is derived on demand from before must know."""

@@ -7,10 +7,13 @@ want of lower ranks only comes back in the end, together with what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from viewkeeper.engines.keep.changes import is_few
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Select, Tables
 from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
@@ -18,6 +21,8 @@ from viewkeeper.program.plan import ID, NEW, OLD, RANK, SUSPENDED, Group, Recomp
 from viewkeeper.program.types import NUMBER
 
 Round = Callable[[int, int], None]
+# So many rows in doubt are asked for a proof together, whatever their ranks: most have one, and who loses it is asked again.
+_AT_ONCE = 200
 
 
 class _Member(Stored):
@@ -27,12 +32,18 @@ class _Member(Stored):
         super().__init__(tables, relation, RANK)
         tables.declare(relation, "ranked")
         tables.declare(relation, "found")
-        self.low = self.high = 0
+        self.low = self.high = self.top = 0
 
     def derive(self, select: Select, **more: Any) -> int:
         """Adds what a rule derives."""
         sql = f'INSERT INTO {self.table} ({self.columns}, "{RANK}") {_ended(select.sql)} ON CONFLICT DO NOTHING'
-        return self.tables.run(sql, {**select.parameters, **more}, self.relation.name).rowcount
+        return self.insert(sql, {**select.parameters, **more})
+
+    def insert(self, sql: str, parameters: Mapping[str, Any]) -> int:
+        """Adds rows, which get the next numbers; returns how many."""
+        added = self.tables.run(sql, parameters, self.relation.name).rowcount
+        self.top += added
+        return added
 
 
 class _Fixpoint:
@@ -66,7 +77,7 @@ class _Fixpoint:
     def start(self) -> None:
         """From here on new rows are counted as new."""
         for member in self.members.values():
-            member.low = self.tables.top(member.relation)
+            member.low = member.top = self.tables.top(member.relation)
 
     @cached_property
     def deltas(self) -> dict[str, list[tuple[Select, _Member]]]:
@@ -85,14 +96,14 @@ class _Fixpoint:
         iteration = rows = 0
         members = list(self.members.values())
         for member in members:
-            member.high = self.tables.top(member.relation)
+            member.high = member.top
         while any(member.high > member.low for member in members):
             for name, member in self.members.items():
                 for select, read in self.deltas[name]:
                     if read.high > read.low:
                         rows += member.derive(select, delta_low=read.low, delta_high=read.high)
             for member in members:
-                member.low, member.high = member.high, self.tables.top(member.relation)
+                member.low, member.high = member.high, member.top
             iteration += 1
             self.round(iteration, rows)
         self.touched += rows
@@ -147,7 +158,7 @@ class _Asking(_Member):
         self.suspect = tables.temporary(Relation(f"{name}$suspect", (number[0],)), key=ID)
         self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
         self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
-        self.any_gone = False
+        self.gone_rows = self.suspects = 0
         self.doubting = cache(self._doubting)
 
     def doubted(self, select: Select) -> int:
@@ -166,9 +177,46 @@ class _Asking(_Member):
             f' AND h."{RANK}" < {SUSPENDED}'
         )
 
+    def tell(self, low: int) -> None:
+        """Notes which rows came, of those with a number above ``low``, and which of those that went did not come back."""
+        gone = self.gone_rows
+        if is_few(self.top - low + gone):
+            came = (
+                self.tables.fetch(f"SELECT {self.columns} FROM {self.table} WHERE rowid > ?", (low,)) if self.top > low else []
+            )
+            went = self.tables.fetch(f"SELECT {self.columns} FROM {self.gone}") if gone else []
+            signed = [(row, 1) for row in came if row not in went] + [(row, -1) for row in went if row not in came]
+            if signed:
+                self.changes.add(signed)
+        else:
+            self._tell_in_table(low)
+        self.gone_rows = 0
+
+    def _tell_in_table(self, low: int) -> None:
+        if self.top > low:
+            absent = f"NOT EXISTS (SELECT 1 FROM {self.gone} AS g WHERE {self.same('g', 'h')})"
+            self.changes.note(
+                f"SELECT {self.of('h')}, 1 FROM {self.table} AS h WHERE h.rowid > :low AND {absent}", {"low": low}
+            )
+        if self.gone_rows:
+            present = f"EXISTS (SELECT 1 FROM {self.table} AS h WHERE {self.same('h', 'g')})"
+            self.changes.note(f"SELECT {self.of('g')}, -1 FROM {self.gone} AS g WHERE NOT {present}")
+
     def lowest(self) -> int | None:
         [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
         return None if rank is None else int(rank)
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """What is asked about rows of a member: whose doubt is dismissed, of any rank, who of a rank is a suspect, how suspects are lost, and
+    who of those that went can be proved again; with the values in all these."""
+
+    dismissed: str
+    suspects: str
+    losses: str
+    again: list[str]
+    values: dict[str, Any]
 
 
 class RecursionKeeper(_Fixpoint):
@@ -177,7 +225,8 @@ class RecursionKeeper(_Fixpoint):
         self.step = step
         self.members: dict[str, _Asking] = {relation.name: _Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
         self._noticed: dict[Group, Signs] = {}
-        self._in_doubt = False
+        # How many rows are in doubt, and whether none of them has a proof of lower ranks.
+        self._doubts, self._sure = 0, False
         self._hits: dict[tuple[Group, str], list[Select]] = {}
         self._found: dict[tuple[Group, str], list[Select]] = {}
 
@@ -203,8 +252,7 @@ class RecursionKeeper(_Fixpoint):
         return {name: [self.tables.select(rule) for rule in self.step.lost[name]] for name in self.members}
 
     @cached_property
-    def _questions(self) -> dict[str, tuple[str, str, list[str], dict[str, Any]]]:
-        """For each member: find suspects, tell how they are lost, prove what went again; and the values in all these."""
+    def _questions(self) -> dict[str, _Questions]:
         found = {}
         for name, member in self.members.items():
             parameters: dict[str, Any] = {}
@@ -217,10 +265,10 @@ class RecursionKeeper(_Fixpoint):
 
             lower, same = proofs(self.step.proofs[name], "a"), proofs(self.step.raised[name], "b")
             none = " AND ".join(f"NOT EXISTS ({sql})" for sql in lower)
-            suspects = (
-                f"INSERT INTO {member.suspect} SELECT t0.rowid FROM {member.doubt} AS d CROSS JOIN {member.table} AS t0"
-                f' ON t0.rowid = d."{ID}" WHERE d."{RANK}" = :level AND {none}'
-            )
+            doubted = f'FROM {member.doubt} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
+            suspects = f'INSERT INTO {member.suspect} SELECT t0.rowid {doubted} WHERE d."{RANK}" = :level AND {none}'
+            of_any_rank = re.sub(r":level\b", f't0."{RANK}"', none)
+            dismissed = f'DELETE FROM {member.doubt} WHERE "{ID}" IN (SELECT t0.rowid {doubted} WHERE NOT ({of_any_rank}))'
             some = " OR ".join(f"EXISTS ({sql})" for sql in same)
             losses = (
                 f"INSERT INTO {member.lost} SELECT t0.rowid, :level, CASE WHEN {some} THEN :level + 1 ELSE {SUSPENDED} END"
@@ -232,15 +280,17 @@ class RecursionKeeper(_Fixpoint):
                 ' WHERE q."$proof" IS NOT NULL ON CONFLICT DO NOTHING'
                 for sql in proofs(self.step.again[name], "e")
             ]
-            found[name] = suspects, losses, again, parameters
+            found[name] = _Questions(dismissed, suspects, losses, again, parameters)
         return found
 
     # ---- a change
 
     def forget(self) -> None:
         super().forget()
+        for member in self.members.values():
+            member.gone_rows = 0
         self._noticed.clear()
-        self._in_doubt = False
+        self._doubts, self._sure = 0, False
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
@@ -249,16 +299,33 @@ class RecursionKeeper(_Fixpoint):
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
-                    hit = member.doubted(select)
-                    self.touched += hit
-                    self._in_doubt |= hit > 0
+                    self._doubt(member, select)
 
     def settle(self) -> None:
-        while self._in_doubt and (level := self._lowest()) is not None:
+        while self._doubts:
+            if not self._sure and self._doubts <= _AT_ONCE:
+                self._dismiss()
+            level = self._lowest()
+            if level is None:
+                break
             self._decide(level)
-        self._in_doubt = False
+        self._doubts = 0
         self._return()
         self._noticed.clear()
+
+    def _doubt(self, member: _Asking, select: Select) -> None:
+        hit = member.doubted(select)
+        if hit:
+            self.touched += hit
+            self._doubts += hit
+            self._sure = False
+
+    def _dismiss(self) -> None:
+        """Whoever has a proof of lower ranks is not in doubt any more, unless one of these is lost."""
+        for name in self.members:
+            question = self._questions[name]
+            self._doubts -= self.tables.run(question.dismissed, question.values, name).rowcount
+        self._sure = True
 
     def _lowest(self) -> int | None:
         ranks = [rank for member in self.members.values() if (rank := member.lowest()) is not None]
@@ -268,27 +335,31 @@ class RecursionKeeper(_Fixpoint):
         """Who of a rank stays, who rises, and who goes."""
         members, run = list(self.members.items()), self.tables.run
         for name, member in members:
-            suspects, _, _, values = self._questions[name]
-            member.suspects = run(suspects, {**values, "level": level}, name).rowcount  # type: ignore[attr-defined]
-            run(f'DELETE FROM {member.doubt} WHERE "{RANK}" = :level', {"level": level})
-        hit = [(name, member) for name, member in members if member.suspects]  # type: ignore[attr-defined]
+            question, of_level = self._questions[name], {"level": level}
+            if self._sure:
+                sql = f'INSERT INTO {member.suspect} SELECT "{ID}" FROM {member.doubt} WHERE "{RANK}" = :level'
+                member.suspects = run(sql, of_level).rowcount
+            else:
+                member.suspects = run(question.suspects, question.values | of_level, name).rowcount
+            self._doubts -= run(f'DELETE FROM {member.doubt} WHERE "{RANK}" = :level', of_level).rowcount
+        hit = [(name, member) for name, member in members if member.suspects]
         for _, member in hit:
             ids = f'SELECT "{ID}" FROM {member.suspect}'
             run(f'UPDATE {member.table} SET "{RANK}" = {SUSPENDED} WHERE rowid IN ({ids})')
         for name, _ in hit:
-            _, losses, _, values = self._questions[name]
-            run(losses, {**values, "level": level}, name)
+            question = self._questions[name]
+            run(question.losses, question.values | {"level": level}, name)
         if hit:
             for name, member in members:
                 for select in self._lost[name]:
-                    self.touched += member.doubted(select)
+                    self._doubt(member, select)
         for _, member in hit:
             going = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" = {SUSPENDED}'
             rising = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" < {SUSPENDED}'
             run(f'UPDATE {member.table} SET "{RANK}" = :level + 1 WHERE rowid IN ({rising})', {"level": level})
             run(f"INSERT INTO {member.gone} SELECT {member.columns} FROM {member.table} WHERE rowid IN ({going})")
             self.tables.used(member.gone)
-            member.any_gone |= run(f"DELETE FROM {member.table} WHERE rowid IN ({going})").rowcount > 0
+            member.gone_rows += run(f"DELETE FROM {member.table} WHERE rowid IN ({going})").rowcount
             run(f"DELETE FROM {member.suspect}")
             run(f"DELETE FROM {member.lost}")
 
@@ -297,26 +368,17 @@ class RecursionKeeper(_Fixpoint):
         self.start()
         starts = {name: member.low for name, member in self.members.items()}
         for name, member in self.members.items():
-            if member.any_gone:
-                _, _, again, values = self._questions[name]
-                for sql in again:
-                    self.tables.run(sql, values, name)
+            if member.gone_rows:
+                question = self._questions[name]
+                for sql in question.again:
+                    member.insert(sql, question.values)
             for group, signs in self._noticed.items():
                 for select in self._finding(group, name):
                     if _concerned(select.rule, signs):
                         self.touched += member.derive(select)
         self.repeat()
         for name, member in self.members.items():
-            if member.high > starts[name]:
-                absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
-                member.changes.note(
-                    f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}",
-                    {"low": starts[name]},
-                )
-            if member.any_gone:
-                present = f"EXISTS (SELECT 1 FROM {member.table} AS h WHERE {member.same('h', 'g')})"
-                member.changes.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")
-            member.any_gone = False
+            member.tell(starts[name])
 
 
 def _concerned(rule: Rule, signs: Signs) -> bool:
