@@ -45,11 +45,11 @@ class OfRows:
         if statements is None:
             statements = self._statements[changed] = self._compile(changed)
         self._states.in_tables(changed)
-        found: list[Row] = []
+        found, known = list[Row](), self._states.values if changed else {}
         for chosen in product(*rows):
-            values = {
-                name: v for names, row in zip(self._names, chosen, strict=True) for name, v in zip(names, row, strict=True)
-            }
+            values = dict(known)
+            for names, row in zip(self._names, chosen, strict=True):
+                values.update(zip(names, row, strict=True))
             for sql, constants in statements:
                 found += self._states.tables.fetch(sql, values | constants, of)
             if len(found) > MANY:

@@ -51,6 +51,9 @@ class _Node:
     """All derived relations in it."""
     few: Joined | OfRows | None
     """How it is evaluated for few rows."""
+    can_fail: bool
+    """What can fail must not be evaluated before what guards it, which SQLite may do with values that it takes for constants: such a
+    rule reads tables only."""
     seen: list[int] | None = None
     waiting: bool = False
     compiled: dict[tuple[int, Changed], list[tuple[str, Any]]] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class Rederiving:
         stored = [(i, name, state) for i, name, state in read if name and f"{name}${state}" not in derived]
         triggers = [(i, name, SIGNS[state]) for i, name, state in stored if state in SIGNS]
         whole = self.demands.whole.get(rule, ())
-        places = [i for i, _ in growing] + [i for i, *_ in triggers]
+        places, can_fail = [i for i, _ in growing] + [i for i, *_ in triggers], rule_can_fail(rule)
         reads = {atom.relation: derived[atom.relation] for atom, _ in atoms_in(rule.body) if atom.relation in derived}
         return _Node(
             rule,
@@ -104,14 +107,14 @@ class Rederiving:
             tuple({name for _, name, state in stored if state == "old"}),
             tuple(derived[name] for name in whole),
             tuple(reads.values()),
-            None if whole or not places else self._few(rule, places, len(reads) > len({*(d.name for _, d in growing)})),
+            None if whole or not places else self._few(rule, places, can_fail or len(reads) > len({d for _, d in growing})),
+            can_fail,
         )
 
-    def _few(self, rule: Rule, places: Sequence[int], negates: bool) -> Joined | OfRows | None:
+    def _few(self, rule: Rule, places: Sequence[int], needs_tables: bool) -> Joined | OfRows | None:
         if can_be_joined(rule, places, self.relations):
             return Joined(rule, places, self.relations)
-        # What can fail must not be evaluated before what guards it, which SQLite may do with values that it takes for constants.
-        return None if negates or rule_can_fail(rule) else OfRows(self._states, rule, places)
+        return None if needs_tables else OfRows(self._states, rule, places)
 
     # ---- a change
 
@@ -121,13 +124,14 @@ class Rederiving:
             derived.forget()
         for node in self._woken:
             node.seen, node.waiting = None, False
-        self._states.changed, self._heap, self.asked, self.derived = {}, [], 0, 0
+        self._states.forget()
+        self._heap, self.asked, self.derived = [], 0, 0
         self._woken, self._grew, self._begun, self.seconds = [], set(), set(), {}
 
     def changed(self, relation: str, signs: frozenset[int]) -> None:
         """A stored relation has changed, and its table is as it will be."""
         self.tables.noted(self)
-        self._states.changed[relation] = signs
+        self._states.has_changed(relation, signs)
 
     def start(self, relation: str) -> None:
         """Rules that start from a change of a stored relation have something to do; once for all views."""
@@ -147,9 +151,9 @@ class Rederiving:
                     self._wait_for(self._evaluate_together(relation, sign))
 
     def _evaluate_together(self, relation: str, sign: int) -> Sequence[_Node]:
-        """Evaluates what can be evaluated together for a few rows that came or went; returns the rules that are left."""
-        nodes, changes = self._started.get((relation, sign), ()), self.tables.changes[relation]
-        if not nodes or not is_few(changes.number):
+        """Evaluates what can be evaluated together for rows that came or went; returns the rules that are left."""
+        nodes = self._started.get((relation, sign), ())
+        if not nodes:
             return nodes
         if (relation, sign) not in self._together:
             self._together[relation, sign] = self._of_rows(relation, nodes)
@@ -157,7 +161,7 @@ class Rederiving:
         if together is None:
             return others
         started = time.perf_counter()
-        found = together.find([row for row, its in changes.rows() if its == sign])
+        found = together.find(sign)
         if found is None:
             return nodes
         for number, rows in found.items():
@@ -170,7 +174,7 @@ class Rederiving:
 
     def _of_rows(self, relation: str, nodes: Sequence[_Node]) -> tuple[Together | None, list[_Node]]:
         """The rules that need nothing but one changed row of a relation, and the others."""
-        alone = [node for node in nodes if node.is_alone and not node.reads and not rule_can_fail(node.rule)]
+        alone = [node for node in nodes if node.is_alone and not node.reads and not node.can_fail]
         rules = {node.number: OneRow(node.rule, node.triggers[0][0], node.before) for node in alone}
         return Together(self._states, relation, rules) if rules else None, [n for n in nodes if n.number not in rules]
 
@@ -242,7 +246,7 @@ class Rederiving:
         return added
 
     def _run(self, node: _Node, place: int, low: int = 0, high: int = 0) -> int:
-        changed = self._states.changed_of(node.before) if node.before else UNCHANGED
+        changed = self._states.changed_of(node.before, node.can_fail) if node.before else UNCHANGED
         if node.few is not None:
             rows = self._of_few(node, place, low, high)
             if rows is not None:
@@ -273,11 +277,9 @@ class Rederiving:
             self.tables.changes[name].in_table()
         for derived in (node.head, *node.reads):
             derived.in_table()
-        added = 0
+        added, values = 0, self._states.values | {"delta_low": low, "delta_high": high}
         for sql, parameters in node.compiled[key]:
-            if place >= 0:
-                parameters = {**parameters, "delta_low": low, "delta_high": high}
-            added += self.tables.run(sql, parameters, node.view).rowcount
+            added += self.tables.run(sql, values | parameters, node.view).rowcount
         node.head.added_in_table(added)
         return added
 

@@ -1,8 +1,9 @@
-"""Rules that need nothing but one changed row of a stored relation: one statement evaluates all of them.
+"""Rules that need nothing but changed rows of one stored relation: one statement evaluates all of them.
 
     SELECT 17, columns of rule 17 … UNION ALL SELECT 18, columns of rule 18 …
 
-Most of them find nothing, and a statement of its own for each would cost more than its search.
+Most of them find nothing, and a statement of its own for each would cost more than its search. The changed row is a parameter; if there are
+more than some, they are in a table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from viewkeeper.program.ast import Atom, Rule
 _TERMS = 100
 BETWEEN = "\nUNION ALL "
 _WHAT = "row"
+# From here on it is cheaper to put rows into a table than to run the statement for each.
+_SOME = 8
 
 Statement = tuple[str, dict[str, Any]]
 
@@ -35,54 +38,64 @@ class OneRow:
 
 
 class Together:
-    """Rules by number that start from a changed row of one relation; ``views``: what they tell something about."""
+    """Rules by number that start from changed rows of one relation; ``views``: what they tell something about."""
 
     def __init__(self, states: States, relation: str, rules: Mapping[int, OneRow]) -> None:
-        self._states = states
+        self._states, self._changes, self._rules = states, states.tables.changes[relation], rules
         row = row_relation(states, relation, _WHAT)
-        self._rules = {number: replace(one, rule=_with_row(one, row.name)) for number, one in rules.items()}
+        self._of_row = {number: replace(one, rule=_with_row(one, row.name)) for number, one in rules.items()}
         self._names = [f"{_WHAT}_{i}" for i in range(len(row.columns))]
         self._before = tuple({name for one in rules.values() for name in one.before})
         self._widths = {number: max(1, len(one.rule.head.arguments)) for number, one in rules.items()}
-        self._terms: dict[tuple[int, Changed], list[Statement]] = {}
-        self._statements: dict[Changed, list[Statement]] = {}
+        self._terms: dict[tuple[int, Changed, bool], list[Statement]] = {}
+        self._statements: dict[tuple[Changed, bool], list[Statement]] = {}
         self.views = {one.rule.head.relation.partition("$")[0] for one in rules.values()}
 
-    def find(self, rows: Sequence[Row]) -> dict[int, list[Row]] | None:
-        """What changed rows lead to, by rule; None if that is much."""
+    def find(self, sign: int) -> dict[int, list[Row]] | None:
+        """What rows that came (1) or went (-1) lead to, by rule; None if that is much."""
+        by_row = self._changes.few and self._changes.number <= _SOME
         changed = self._states.changed_of(self._before)
-        statements = self._statements.get(changed)
+        statements = self._statements.get((changed, by_row))
         if statements is None:
-            statements = self._statements[changed] = self._compile(changed)
+            statements = self._statements[changed, by_row] = self._compile(changed, by_row)
         self._states.in_tables(changed)
-        found: dict[int, list[Row]] = {}
-        for row in rows:
-            values = dict(zip(self._names, row, strict=True))
-            for sql, constants in statements:
-                told = self._states.tables.fetch(sql, values | constants)
-                if len(told) > MANY:
-                    return None
-                for number, *columns in told:
-                    found.setdefault(number, []).append(tuple(columns[-self._widths[number] :]))
+        known, found = self._states.values if changed else {}, dict[int, list[Row]]()
+        if not by_row:
+            self._changes.in_table()
+            return found if self._add(statements, known, found) else None
+        for row, its_sign in self._changes.rows():
+            if its_sign == sign and not self._add(statements, known | dict(zip(self._names, row, strict=True)), found):
+                return None
         return found
 
-    def _compile(self, changed: Changed) -> list[Statement]:
+    def _add(self, statements: list[Statement], values: dict[str, Any], found: dict[int, list[Row]]) -> bool:
+        """Adds what the statements tell; False if that is much."""
+        for sql, constants in statements:
+            told = self._states.tables.fetch(sql, values | constants)
+            if len(told) > MANY:
+                return False
+            for number, *columns in told:
+                found.setdefault(number, []).append(tuple(columns[-self._widths[number] :]))
+        return True
+
+    def _compile(self, changed: Changed, by_row: bool) -> list[Statement]:
         terms = [
             (number, *term)
             for number, one in self._rules.items()
-            for term in self._term(number, frozenset([known for known in changed if known[0] in one.before]))
+            for term in self._term(number, frozenset([known for known in changed if known[0] in one.before]), by_row)
         ]
         return [self._compound(terms[i : i + _TERMS]) for i in range(0, len(terms), _TERMS)]
 
-    def _term(self, number: int, changed: Changed) -> list[Statement]:
-        if (number, changed) not in self._terms:
-            one = self._rules[number]
-            found = []
-            for body, places in self._states.alternatives(one.rule.body, changed):
-                select = self._states.tables.rule(Rule(one.rule.head, body), None, places[one.place])
-                found.append((select.sql, dict(select.parameters)))
-            self._terms[number, changed] = found
-        return self._terms[number, changed]
+    def _term(self, number: int, changed: Changed, by_row: bool) -> list[Statement]:
+        key = (number, changed, by_row)
+        if key not in self._terms:
+            one = (self._of_row if by_row else self._rules)[number]
+            selects = [
+                self._states.tables.rule(Rule(one.rule.head, body), None, places[one.place])
+                for body, places in self._states.alternatives(one.rule.body, changed)
+            ]
+            self._terms[key] = [(select.sql, dict(select.parameters)) for select in selects]
+        return self._terms[key]
 
     def _compound(self, terms: Sequence[tuple[int, str, dict[str, Any]]]) -> Statement:
         """Terms have the same number of columns: in front of its own each has the number of its rule, and NULL where others have more."""
