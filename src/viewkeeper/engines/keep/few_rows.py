@@ -82,6 +82,7 @@ class Joined:
 
     def __init__(self, rule: Rule, places: Sequence[int], derived: dict[str, Derived]) -> None:
         numbers: dict[str, int] = {}
+        # Of each atom the columns that are variables, with their numbers, and whether they are met for the first time.
         self._atoms: list[list[tuple[int, int, bool]]] = []
         for place in places:
             atom = rule.body[place]
@@ -93,6 +94,8 @@ class Joined:
                     columns.append((i, numbers.setdefault(argument.name, len(numbers)), new))
             self._atoms.append(columns)
         self._width = len(numbers)
+        # The values of a single atom's variables are its row.
+        self._is_row = len(places) == 1 and all(i == variable and new for i, variable, new in self._atoms[0])
         self._negations = [
             (_chosen([numbers[_name(a)] for a in literal.atom.arguments]), derived[literal.atom.relation], literal.same)
             for literal in rule.body
@@ -101,6 +104,9 @@ class Joined:
         self._head = _chosen([numbers[_name(a)] for a in rule.head.arguments])
 
     def find(self, rows: Rows) -> list[Row]:
+        if self._is_row:
+            head, denied = self._head, self._is_denied
+            return [head(row) for row in rows[0] if not denied(row)]
         found: list[Row] = []
         for chosen in product(*rows):
             values = self._values(chosen)
@@ -119,16 +125,12 @@ class Joined:
                     return None
         return values
 
-    def _is_denied(self, values: list[Any]) -> bool:
+    def _is_denied(self, values: Sequence[Any]) -> bool:
         for chosen, derived, same in self._negations:
             row = chosen(values)
             if row in derived.known() and (same or None not in row):
                 return True
         return False
-
-    @property
-    def is_ready(self) -> bool:
-        return all(derived.is_small for _, derived, _ in self._negations)
 
 
 def can_be_joined(rule: Rule, places: Sequence[int], derived: dict[str, Derived]) -> bool:

@@ -7,43 +7,19 @@ want of lower ranks only comes back in the end, together with what is new.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
-from viewkeeper.engines.keep.changes import is_few
 from viewkeeper.engines.keep.keeper import Signs, Stored
+from viewkeeper.engines.keep.ranks import Asking, Member, Questions, questions
 from viewkeeper.engines.keep.tables import Select, Tables
-from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
-from viewkeeper.program.plan import ID, NEW, OLD, RANK, SUSPENDED, Group, Recomputed, Recursive
-from viewkeeper.program.types import NUMBER
+from viewkeeper.program.ast import Atom, Constant, Relation, Rule
+from viewkeeper.program.plan import ID, NEW, RANK, SUSPENDED, Group, Recomputed, Recursive
 
 Round = Callable[[int, int], None]
 # So many rows in doubt are asked for a proof together, whatever their ranks: most have one, and who loses it is asked again.
 _AT_ONCE = 200
-
-
-class _Member(Stored):
-    """One relation of the recursion."""
-
-    def __init__(self, tables: Tables, relation: Relation) -> None:
-        super().__init__(tables, relation, RANK)
-        tables.declare(relation, "ranked")
-        tables.declare(relation, "found")
-        self.low = self.high = self.top = 0
-
-    def derive(self, select: Select, **more: Any) -> int:
-        """Adds what a rule derives."""
-        sql = f'INSERT INTO {self.table} ({self.columns}, "{RANK}") {_ended(select.sql)} ON CONFLICT DO NOTHING'
-        return self.insert(sql, {**select.parameters, **more})
-
-    def insert(self, sql: str, parameters: Mapping[str, Any]) -> int:
-        """Adds rows, which get the next numbers; returns how many."""
-        added = self.tables.run(sql, parameters, self.relation.name).rowcount
-        self.top += added
-        return added
 
 
 class _Fixpoint:
@@ -51,7 +27,7 @@ class _Fixpoint:
 
     def __init__(self, tables: Tables, step: Recursive | Recomputed) -> None:
         self.relations, self.tables, self.touched = step.relations, tables, 0
-        self.members = {relation.name: _Member(tables, relation) for relation in step.relations}
+        self.members = {relation.name: Member(tables, relation) for relation in step.relations}
         self._rules, self._deltas = step.rules, step.deltas
         self.round: Round = lambda iteration, rows: None
 
@@ -80,13 +56,13 @@ class _Fixpoint:
             member.low = member.top = self.tables.top(member.relation)
 
     @cached_property
-    def deltas(self) -> dict[str, list[tuple[Select, _Member]]]:
+    def deltas(self) -> dict[str, list[tuple[Select, Member]]]:
         return {
             name: [(self.tables.select(rule, place), self._read(rule, place)) for rule, place in self._deltas[name]]
             for name in self.members
         }
 
-    def _read(self, rule: Rule, place: int) -> _Member:
+    def _read(self, rule: Rule, place: int) -> Member:
         literal = rule.body[place]
         assert isinstance(literal, Atom)
         return self.members[literal.relation.removesuffix("$ranked")]
@@ -145,88 +121,16 @@ def renew(tables: Tables, keeper: Any, stored: Iterable[Stored], fill: Callable[
             )
 
 
-class _Asking(_Member):
-    """A member that is maintained: with tables of rows in doubt."""
-
-    def __init__(self, tables: Tables, relation: Relation) -> None:
-        super().__init__(tables, relation)
-        number = [Column(name, NUMBER) for name in (ID, RANK)]
-        name = relation.name
-        tables.declare(relation, "asked")
-        tables.declare(relation, "hit")
-        self.doubt = tables.temporary(Relation(f"{name}$doubt", tuple(number)), key=ID)
-        self.suspect = tables.temporary(Relation(f"{name}$suspect", (number[0],)), key=ID)
-        self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
-        self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
-        self.gone_rows = self.suspects = 0
-        self.doubting = cache(self._doubting)
-
-    def doubted(self, select: Select) -> int:
-        """Puts in doubt what a rule hits."""
-        self.tables.used(self.doubt)
-        return self.tables.run(self.doubting(select.sql), select.parameters, self.relation.name).rowcount
-
-    def _doubting(self, hits: str) -> str:
-        columns = self.tables.columns(self.relation)
-        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(columns))
-        width = len(columns)
-        return (
-            f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
-            f' (SELECT {renamed}, c{width} AS "{OLD}", c{width + 1} AS "{NEW}" FROM ({hits})) AS b'
-            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b."{OLD}" AND h."{RANK}" <= b."{NEW}"'
-            f' AND h."{RANK}" < {SUSPENDED}'
-        )
-
-    def tell(self, low: int) -> None:
-        """Notes which rows came, of those with a number above ``low``, and which of those that went did not come back."""
-        gone = self.gone_rows
-        if is_few(self.top - low + gone):
-            came = (
-                self.tables.fetch(f"SELECT {self.columns} FROM {self.table} WHERE rowid > ?", (low,)) if self.top > low else []
-            )
-            went = self.tables.fetch(f"SELECT {self.columns} FROM {self.gone}") if gone else []
-            signed = [(row, 1) for row in came if row not in went] + [(row, -1) for row in went if row not in came]
-            if signed:
-                self.changes.add(signed)
-        else:
-            self._tell_in_table(low)
-        self.gone_rows = 0
-
-    def _tell_in_table(self, low: int) -> None:
-        if self.top > low:
-            absent = f"NOT EXISTS (SELECT 1 FROM {self.gone} AS g WHERE {self.same('g', 'h')})"
-            self.changes.note(
-                f"SELECT {self.of('h')}, 1 FROM {self.table} AS h WHERE h.rowid > :low AND {absent}", {"low": low}
-            )
-        if self.gone_rows:
-            present = f"EXISTS (SELECT 1 FROM {self.table} AS h WHERE {self.same('h', 'g')})"
-            self.changes.note(f"SELECT {self.of('g')}, -1 FROM {self.gone} AS g WHERE NOT {present}")
-
-    def lowest(self) -> int | None:
-        [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
-        return None if rank is None else int(rank)
-
-
-@dataclass(frozen=True)
-class _Questions:
-    """What is asked about rows of a member: whose doubt is dismissed, of any rank, who of a rank is a suspect, how suspects are lost, and
-    who of those that went can be proved again; with the values in all these."""
-
-    dismissed: str
-    suspects: str
-    losses: str
-    again: list[str]
-    values: dict[str, Any]
-
-
 class RecursionKeeper(_Fixpoint):
     def __init__(self, tables: Tables, step: Recursive) -> None:
         super().__init__(tables, step)
         self.step = step
-        self.members: dict[str, _Asking] = {relation.name: _Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
+        self.members: dict[str, Asking] = {relation.name: Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
         self._noticed: dict[Group, Signs] = {}
         # How many rows are in doubt, and whether none of them has a proof of lower ranks.
         self._doubts, self._sure = 0, False
+        # Does what was noticed bring new rows?
+        self._news = False
         self._hits: dict[tuple[Group, str], list[Select]] = {}
         self._found: dict[tuple[Group, str], list[Select]] = {}
 
@@ -252,36 +156,8 @@ class RecursionKeeper(_Fixpoint):
         return {name: [self.tables.select(rule) for rule in self.step.lost[name]] for name in self.members}
 
     @cached_property
-    def _questions(self) -> dict[str, _Questions]:
-        found = {}
-        for name, member in self.members.items():
-            parameters: dict[str, Any] = {}
-
-            def proofs(rules: tuple[Rule, ...], prefix: str, values: dict[str, Any] = parameters) -> list[str]:
-                selects = [self.tables.select(rule, prefix=f"{prefix}{i}") for i, rule in enumerate(rules)]
-                for select in selects:
-                    values |= select.parameters
-                return [_ended(select.sql) for select in selects]
-
-            lower, same = proofs(self.step.proofs[name], "a"), proofs(self.step.raised[name], "b")
-            none = " AND ".join(f"NOT EXISTS ({sql})" for sql in lower)
-            doubted = f'FROM {member.doubt} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
-            suspects = f'INSERT INTO {member.suspect} SELECT t0.rowid {doubted} WHERE d."{RANK}" = :level AND {none}'
-            of_any_rank = re.sub(r":level\b", f't0."{RANK}"', none)
-            dismissed = f'DELETE FROM {member.doubt} WHERE "{ID}" IN (SELECT t0.rowid {doubted} WHERE NOT ({of_any_rank}))'
-            some = " OR ".join(f"EXISTS ({sql})" for sql in same)
-            losses = (
-                f"INSERT INTO {member.lost} SELECT t0.rowid, :level, CASE WHEN {some} THEN :level + 1 ELSE {SUSPENDED} END"
-                f' FROM {member.suspect} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
-            )
-            again = [
-                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q."$proof" FROM (SELECT t0.*,'
-                f' (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS "$proof" FROM {member.gone} AS t0) AS q'
-                ' WHERE q."$proof" IS NOT NULL ON CONFLICT DO NOTHING'
-                for sql in proofs(self.step.again[name], "e")
-            ]
-            found[name] = _Questions(dismissed, suspects, losses, again, parameters)
-        return found
+    def _questions(self) -> dict[str, Questions]:
+        return {name: questions(self.step, member) for name, member in self.members.items()}
 
     # ---- a change
 
@@ -290,10 +166,13 @@ class RecursionKeeper(_Fixpoint):
         for member in self.members.values():
             member.gone_rows = 0
         self._noticed.clear()
-        self._doubts, self._sure = 0, False
+        self._doubts, self._sure, self._news = 0, False, False
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
+        if not self._news:
+            finding = (select for name in self.members for select in self._finding(group, name))
+            self._news = any(_concerned(select.rule, signs) for select in finding)
         for changed in group:
             self.tables.changes[changed].in_table()
         for name, member in self.members.items():
@@ -305,15 +184,16 @@ class RecursionKeeper(_Fixpoint):
         while self._doubts:
             if not self._sure and self._doubts <= _AT_ONCE:
                 self._dismiss()
-            level = self._lowest()
-            if level is None:
-                break
-            self._decide(level)
-        self._doubts = 0
-        self._return()
+            else:
+                self._decide(self._lowest())
+        for member in self.members.values():
+            self.tables.emptied(member.doubt)
+        if self._news or any(member.gone_rows for member in self.members.values()):
+            self._return()
         self._noticed.clear()
+        self._news = False
 
-    def _doubt(self, member: _Asking, select: Select) -> None:
+    def _doubt(self, member: Asking, select: Select) -> None:
         hit = member.doubted(select)
         if hit:
             self.touched += hit
@@ -327,9 +207,8 @@ class RecursionKeeper(_Fixpoint):
             self._doubts -= self.tables.run(question.dismissed, question.values, name).rowcount
         self._sure = True
 
-    def _lowest(self) -> int | None:
-        ranks = [rank for member in self.members.values() if (rank := member.lowest()) is not None]
-        return min(ranks, default=None)
+    def _lowest(self) -> int:
+        return min(rank for member in self.members.values() if (rank := member.lowest()) is not None)
 
     def _decide(self, level: int) -> None:
         """Who of a rank stays, who rises, and who goes."""
@@ -386,8 +265,3 @@ def _concerned(rule: Rule, signs: Signs) -> bool:
     literal = rule.body[0]
     assert isinstance(literal, Atom) and isinstance(literal.arguments[-2], Constant)
     return literal.arguments[-2].value in signs.get(literal.relation.removesuffix("$change"), ())
-
-
-def _ended(sql: str) -> str:
-    """SQLite wants a WHERE where a FROM is missing, and reads ON as part of a join without one."""
-    return sql if " WHERE " in sql else f"{sql} WHERE TRUE"

@@ -81,6 +81,9 @@ class Rederiving:
         self._readers: dict[Derived, list[_Node]] = {derived: [] for derived in self.relations.values()}
         self._started: dict[tuple[str, int], list[_Node]] = {}
         self._together: dict[tuple[str, int], tuple[Together | None, list[_Node]]] = {}
+        uses = {(atom.relation, use) for rule in demands.rules for atom, use in atoms_in(rule.body)}
+        # Relations that somebody reads only when they are complete.
+        self._awaited = {self.relations[name] for name, use in uses if use != "positive" and name in self.relations}
         for node in self._nodes:
             for derived in {derived for _, derived in node.growing} | {*node.whole}:
                 self._readers[derived].append(node)
@@ -175,7 +178,9 @@ class Rederiving:
     def _of_rows(self, relation: str, nodes: Sequence[_Node]) -> tuple[Together | None, list[_Node]]:
         """The rules that need nothing but one changed row of a relation, and the others."""
         alone = [node for node in nodes if node.is_alone and not node.reads and not node.can_fail]
-        rules = {node.number: OneRow(node.rule, node.triggers[0][0], node.before) for node in alone}
+        rules = {
+            node.number: OneRow(node.rule, node.triggers[0][0], node.before) for node in alone if node.head not in self._awaited
+        }
         return Together(self._states, relation, rules) if rules else None, [n for n in nodes if n.number not in rules]
 
     def _wait_for(self, nodes: Iterable[_Node]) -> None:

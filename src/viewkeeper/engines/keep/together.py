@@ -15,7 +15,7 @@ from typing import Any
 
 from viewkeeper.engines.keep.changes import MANY, Row
 from viewkeeper.engines.keep.few_rows import row_relation
-from viewkeeper.engines.keep.states import Changed, States
+from viewkeeper.engines.keep.states import UNCHANGED, Changed, States
 from viewkeeper.program.ast import Atom, Rule
 
 # SQLite takes 500 terms; what is prepared for some of them only is of no use for others.
@@ -54,7 +54,7 @@ class Together:
     def find(self, sign: int) -> dict[int, list[Row]] | None:
         """What rows that came (1) or went (-1) lead to, by rule; None if that is much."""
         by_row = self._changes.few and self._changes.number <= _SOME
-        changed = self._states.changed_of(self._before)
+        changed = self._states.changed_of(self._before) if self._before else UNCHANGED
         statements = self._statements.get((changed, by_row))
         if statements is None:
             statements = self._statements[changed, by_row] = self._compile(changed, by_row)
