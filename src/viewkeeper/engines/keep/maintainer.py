@@ -71,6 +71,7 @@ class Itself:
 
 
 ITSELF = Itself()
+_NOBODY: frozenset[int] = frozenset()
 
 
 class _Way:
@@ -113,6 +114,8 @@ class Maintainer:
         for number, own in enumerate(self._own):
             for read in {r for name in own for r in plan.reads.get(name, ())} - {*own}:
                 self._readers.setdefault(read, []).append(number)
+        self._stored_readers = {name: [n for n in numbers if n < self._last] for name, numbers in self._readers.items()}
+        self._unstored_readers = {name: {n for n in numbers if n >= self._last} for name, numbers in self._readers.items()}
         self.can_fail = any(map(rule_can_fail, plan.core.rules))
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
@@ -311,15 +314,17 @@ class Maintainer:
         changed = [name for name in own if name in way.signs]
         if not changed:
             return
+        known_readers = self._readers
+        if way.worker is ITSELF:
+            known_readers = self._stored_readers
+            for name in changed:
+                way.unstored |= self._unstored_readers.get(name, _NOBODY)
         if len(changed) == 1:
-            readers = self._readers.get(changed[0], [])
+            readers = known_readers.get(changed[0], [])
         else:
-            readers = sorted({reader for name in changed for reader in self._readers.get(name, ())})
+            readers = sorted({reader for name in changed for reader in known_readers.get(name, ())})
         all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
         for reader in readers:
-            if reader >= self._last and way.worker is ITSELF:
-                way.unstored.add(reader)
-                continue
             if reader in way.filling:
                 continue
             keeper, known = self.keepers[reader], reader in way.noticing
