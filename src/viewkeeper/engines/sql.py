@@ -299,7 +299,7 @@ class _Body:
                 conditions.append(f"{column} {self.dialect.same if negation.same else '='} {self.root(value)}")
                 failing += [f"{self.root(value)} IS NULL OR "] if value.risk else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        absent = f"NOT EXISTS (SELECT 1 FROM {source}{where})"
+        absent = f"NOT EXISTS (SELECT 1{f' FROM {source}' if source else ''}{where})"
         # !r(1 / x) fails for x = 0 even where r is empty; of NULL it holds anyhow.
         return Expression(f"({''.join(failing)}{absent})", NUMBER, risk=Risk.ANY) if failing else Expression(absent, NUMBER)
 

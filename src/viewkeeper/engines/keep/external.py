@@ -9,7 +9,7 @@ from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.rederiving import BEFORE, Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Relation
-from viewkeeper.program.plan import External, Group, free_magic, shown_columns
+from viewkeeper.program.plan import External, Group, free_magic
 
 
 class Unstored(Stored):
@@ -18,6 +18,7 @@ class Unstored(Stored):
     def __init__(self, tables: Tables, relation: Relation, rederiving: Rederiving) -> None:
         super().__init__(tables, relation)
         self.rederiving = rederiving
+        self._minus, self._plus = (rederiving.relations[f"{relation.name}${what}"] for what in ("minus", "plus"))
         self.create()
         self.forget()
 
@@ -36,19 +37,21 @@ class Unstored(Stored):
         tables.noted(self)
         self.rederiving.ask(free_magic(self.relation), [(1,)])
         self.rederiving.run(BEFORE)
-        columns = ", ".join(tables.name(column.name) for column in shown_columns(self.relation))
-        tables.run(f"INSERT INTO {self.table} ({self.columns}) SELECT {columns} FROM {tables.table(f'{name}$old')}")
+        old = self.rederiving.relations[f"{name}$old"]
+        tables.run(f"INSERT INTO {self.table} ({self.columns}) SELECT {old.columns} FROM {old.in_table()}")
         self.held = True
         if self.settled:
             self._bring_in()
 
     def settle(self) -> None:
         """Notes what comes and goes."""
-        rows, name = self.rederiving.rows, self.relation.name
-        for what, sign in (("minus", -1), ("plus", 1)):
-            if rows[f"{name}${what}"]:
-                columns = ", ".join(self.tables.name(column.name) for column in shown_columns(self.relation))
-                self.changes.note(f"SELECT {columns}, {sign} FROM {self.tables.table(f'{name}${what}')}")
+        told = ((self._minus, -1), (self._plus, 1))
+        if self._minus.is_small and self._plus.is_small:
+            if self._minus.number or self._plus.number:
+                self.changes.add([(row, sign) for derived, sign in told for row in derived.rows()])
+        else:
+            for derived, sign in told:
+                self.changes.note(f"SELECT {derived.columns}, {sign} FROM {derived.in_table()}")
         self._settled()
 
     def settled_elsewhere(self, rows: Iterable[Signed]) -> None:

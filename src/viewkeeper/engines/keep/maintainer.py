@@ -72,7 +72,7 @@ class Itself:
 
 
 ITSELF = Itself()
-_NOTHING = (0, 0)
+_NOBODY: frozenset[int] = frozenset()
 
 
 class _Way:
@@ -115,6 +115,8 @@ class Maintainer:
         for number, own in enumerate(self._own):
             for read in {r for name in own for r in plan.reads.get(name, ())} - {*own}:
                 self._readers.setdefault(read, []).append(number)
+        self._stored_readers = {name: [n for n in numbers if n < self._last] for name, numbers in self._readers.items()}
+        self._unstored_readers = {name: {n for n in numbers if n >= self._last} for name, numbers in self._readers.items()}
         self.can_fail = any(map(rule_can_fail, plan.core.rules))
         self.fresh: set[str] = set()
         self._detailed: set[str] = set()
@@ -269,23 +271,23 @@ class Maintainer:
         rederiving, signs = self.rederiving, way.signs
         assert rederiving is not None
         before, rederiving.seconds = rederiving.found(), {}
-        for name in signs:
-            rederiving.start(name)
+        rederiving.start_together(signs)
         rederiving.run(AFTER)
-        found = rederiving.found()
-        for number in sorted(way.unstored | {self._numbers[name] for name in rederiving.seconds}):
+        found, seconds = rederiving.found(), rederiving.seconds
+        grown = {self._numbers[name] for name in found}
+        for number in sorted(way.unstored.union(grown, (self._numbers[name] for name in seconds))):
             keeper = self.keepers[number]
             assert isinstance(keeper, ExternalKeeper)
-            if number >= self._last:
+            if number in grown and number >= self._last:
                 keeper.tell()
-            seconds, derived, asked = 0.0, 0, 0
-            for name, member in keeper.members.items():
-                if member.changes.number:
-                    signs[name] = member.changes.signs()
-                seconds += rederiving.seconds.get(name, 0.0)
-                for (more, of_these), sign in ((found.get(name, _NOTHING), 1), (before.get(name, _NOTHING), -1)):
-                    derived, asked = derived + sign * more, asked + sign * of_these
-            report(self.steps[number], seconds, ITSELF.name, derived, asked)
+                signs |= {name: member.changes.signs() for name, member in keeper.members.items() if member.changes.number}
+            took, derived, asked = 0.0, 0, 0
+            for name in self._own[number]:
+                took += seconds.get(name, 0.0)
+                for known, sign in ((found, 1), (before, -1)):
+                    if name in known:
+                        derived, asked = derived + sign * known[name][0], asked + sign * known[name][1]
+            report(self.steps[number], took, ITSELF.name, derived, asked)
 
     def _followed(self, own: Group, signs: Signs) -> None:
         """What is stored has changed: what is derived on demand from before must know."""
@@ -314,15 +316,17 @@ class Maintainer:
         changed = [name for name in own if name in way.signs]
         if not changed:
             return
+        known_readers = self._readers
+        if way.worker is ITSELF:
+            known_readers = self._stored_readers
+            for name in changed:
+                way.unstored |= self._unstored_readers.get(name, _NOBODY)
         if len(changed) == 1:
-            readers = self._readers.get(changed[0], [])
+            readers = known_readers.get(changed[0], [])
         else:
-            readers = sorted({reader for name in changed for reader in self._readers.get(name, ())})
+            readers = sorted({reader for name in changed for reader in known_readers.get(name, ())})
         all_fresh = bool(self.fresh) and all(name in self.fresh for name in changed)
         for reader in readers:
-            if reader >= self._last and way.worker is ITSELF:
-                way.unstored.add(reader)
-                continue
             if reader in way.filling:
                 continue
             keeper, known = self.keepers[reader], reader in way.noticing

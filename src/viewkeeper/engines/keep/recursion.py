@@ -8,31 +8,18 @@ want of lower ranks only comes back in the end, together with what is new.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from viewkeeper.engines.keep.keeper import Signs, Stored
+from viewkeeper.engines.keep.ranks import Asking, Member, Questions, questions
 from viewkeeper.engines.keep.tables import Select, Tables
-from viewkeeper.program.ast import Atom, Column, Constant, Relation, Rule
-from viewkeeper.program.plan import ID, NEW, OLD, RANK, SUSPENDED, Group, Recomputed, Recursive
-from viewkeeper.program.types import NUMBER
+from viewkeeper.program.ast import Atom, Constant, Relation, Rule
+from viewkeeper.program.plan import ID, NEW, RANK, SUSPENDED, Group, Recomputed, Recursive
 
 Round = Callable[[int, int], None]
-
-
-class _Member(Stored):
-    """One relation of the recursion."""
-
-    def __init__(self, tables: Tables, relation: Relation) -> None:
-        super().__init__(tables, relation, RANK)
-        tables.declare(relation, "ranked")
-        tables.declare(relation, "found")
-        self.low = self.high = 0
-
-    def derive(self, select: Select, **more: Any) -> int:
-        """Adds what a rule derives."""
-        sql = f'INSERT INTO {self.table} ({self.columns}, "{RANK}") {_ended(select.sql)} ON CONFLICT DO NOTHING'
-        return self.tables.run(sql, {**select.parameters, **more}, self.relation.name).rowcount
+# So many rows in doubt are asked for a proof together, whatever their ranks: most have one, and who loses it is asked again.
+_AT_ONCE = 200
 
 
 class _Fixpoint:
@@ -40,7 +27,7 @@ class _Fixpoint:
 
     def __init__(self, tables: Tables, step: Recursive | Recomputed) -> None:
         self.relations, self.tables, self.touched = step.relations, tables, 0
-        self.members = {relation.name: _Member(tables, relation) for relation in step.relations}
+        self.members = {relation.name: Member(tables, relation) for relation in step.relations}
         self._rules, self._deltas = step.rules, step.deltas
         self.round: Round = lambda iteration, rows: None
 
@@ -66,16 +53,16 @@ class _Fixpoint:
     def start(self) -> None:
         """From here on new rows are counted as new."""
         for member in self.members.values():
-            member.low = self.tables.top(member.relation)
+            member.low = member.top = self.tables.top(member.relation)
 
     @cached_property
-    def deltas(self) -> dict[str, list[tuple[Select, _Member]]]:
+    def deltas(self) -> dict[str, list[tuple[Select, Member]]]:
         return {
             name: [(self.tables.select(rule, place), self._read(rule, place)) for rule, place in self._deltas[name]]
             for name in self.members
         }
 
-    def _read(self, rule: Rule, place: int) -> _Member:
+    def _read(self, rule: Rule, place: int) -> Member:
         literal = rule.body[place]
         assert isinstance(literal, Atom)
         return self.members[literal.relation.removesuffix("$ranked")]
@@ -85,14 +72,14 @@ class _Fixpoint:
         iteration = rows = 0
         members = list(self.members.values())
         for member in members:
-            member.high = self.tables.top(member.relation)
+            member.high = member.top
         while any(member.high > member.low for member in members):
             for name, member in self.members.items():
                 for select, read in self.deltas[name]:
                     if read.high > read.low:
                         rows += member.derive(select, delta_low=read.low, delta_high=read.high)
             for member in members:
-                member.low, member.high = member.high, self.tables.top(member.relation)
+                member.low, member.high = member.high, member.top
             iteration += 1
             self.round(iteration, rows)
         self.touched += rows
@@ -134,50 +121,16 @@ def renew(tables: Tables, keeper: Any, stored: Iterable[Stored], fill: Callable[
             )
 
 
-class _Asking(_Member):
-    """A member that is maintained: with tables of rows in doubt."""
-
-    def __init__(self, tables: Tables, relation: Relation) -> None:
-        super().__init__(tables, relation)
-        number = [Column(name, NUMBER) for name in (ID, RANK)]
-        name = relation.name
-        tables.declare(relation, "asked")
-        tables.declare(relation, "hit")
-        self.doubt = tables.temporary(Relation(f"{name}$doubt", tuple(number)), key=ID)
-        self.suspect = tables.temporary(Relation(f"{name}$suspect", (number[0],)), key=ID)
-        self.lost = tables.temporary(tables.declare(relation, "lost"), key=ID)
-        self.gone = tables.temporary(tables.declare(relation, "gone"), unique=True)
-        self.any_gone = False
-        self.doubting = cache(self._doubting)
-
-    def doubted(self, select: Select) -> int:
-        """Puts in doubt what a rule hits."""
-        self.tables.used(self.doubt)
-        return self.tables.run(self.doubting(select.sql), select.parameters, self.relation.name).rowcount
-
-    def _doubting(self, hits: str) -> str:
-        columns = self.tables.columns(self.relation)
-        renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(columns))
-        width = len(columns)
-        return (
-            f'INSERT OR IGNORE INTO {self.doubt} SELECT h.rowid, h."{RANK}" FROM'
-            f' (SELECT {renamed}, c{width} AS "{OLD}", c{width + 1} AS "{NEW}" FROM ({hits})) AS b'
-            f' CROSS JOIN {self.table} AS h ON {self.same("h", "b")} WHERE h."{RANK}" > b."{OLD}" AND h."{RANK}" <= b."{NEW}"'
-            f' AND h."{RANK}" < {SUSPENDED}'
-        )
-
-    def lowest(self) -> int | None:
-        [[rank]] = self.tables.run(f'SELECT min("{RANK}") FROM {self.doubt}')
-        return None if rank is None else int(rank)
-
-
 class RecursionKeeper(_Fixpoint):
     def __init__(self, tables: Tables, step: Recursive) -> None:
         super().__init__(tables, step)
         self.step = step
-        self.members: dict[str, _Asking] = {relation.name: _Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
+        self.members: dict[str, Asking] = {relation.name: Asking(tables, relation) for relation in step.relations}  # type: ignore[assignment]
         self._noticed: dict[Group, Signs] = {}
-        self._in_doubt = False
+        # How many rows are in doubt, and whether none of them has a proof of lower ranks.
+        self._doubts, self._sure = 0, False
+        # Does what was noticed bring new rows?
+        self._news = False
         self._hits: dict[tuple[Group, str], list[Select]] = {}
         self._found: dict[tuple[Group, str], list[Select]] = {}
 
@@ -203,92 +156,89 @@ class RecursionKeeper(_Fixpoint):
         return {name: [self.tables.select(rule) for rule in self.step.lost[name]] for name in self.members}
 
     @cached_property
-    def _questions(self) -> dict[str, tuple[str, str, list[str], dict[str, Any]]]:
-        """For each member: find suspects, tell how they are lost, prove what went again; and the values in all these."""
-        found = {}
-        for name, member in self.members.items():
-            parameters: dict[str, Any] = {}
-
-            def proofs(rules: tuple[Rule, ...], prefix: str, values: dict[str, Any] = parameters) -> list[str]:
-                selects = [self.tables.select(rule, prefix=f"{prefix}{i}") for i, rule in enumerate(rules)]
-                for select in selects:
-                    values |= select.parameters
-                return [_ended(select.sql) for select in selects]
-
-            lower, same = proofs(self.step.proofs[name], "a"), proofs(self.step.raised[name], "b")
-            none = " AND ".join(f"NOT EXISTS ({sql})" for sql in lower)
-            suspects = (
-                f"INSERT INTO {member.suspect} SELECT t0.rowid FROM {member.doubt} AS d CROSS JOIN {member.table} AS t0"
-                f' ON t0.rowid = d."{ID}" WHERE d."{RANK}" = :level AND {none}'
-            )
-            some = " OR ".join(f"EXISTS ({sql})" for sql in same)
-            losses = (
-                f"INSERT INTO {member.lost} SELECT t0.rowid, :level, CASE WHEN {some} THEN :level + 1 ELSE {SUSPENDED} END"
-                f' FROM {member.suspect} AS d CROSS JOIN {member.table} AS t0 ON t0.rowid = d."{ID}"'
-            )
-            again = [
-                f'INSERT INTO {member.table} ({member.columns}, "{RANK}") SELECT {member.of("q")}, q."$proof" FROM (SELECT t0.*,'
-                f' (SELECT c{len(self.tables.columns(member.relation))} FROM ({sql}) LIMIT 1) AS "$proof" FROM {member.gone} AS t0) AS q'
-                ' WHERE q."$proof" IS NOT NULL ON CONFLICT DO NOTHING'
-                for sql in proofs(self.step.again[name], "e")
-            ]
-            found[name] = suspects, losses, again, parameters
-        return found
+    def _questions(self) -> dict[str, Questions]:
+        return {name: questions(self.step, member) for name, member in self.members.items()}
 
     # ---- a change
 
     def forget(self) -> None:
         super().forget()
+        for member in self.members.values():
+            member.gone_rows = 0
         self._noticed.clear()
-        self._in_doubt = False
+        self._doubts, self._sure, self._news = 0, False, False
 
     def notice(self, group: Group, signs: Signs) -> None:
         self._noticed[group] = signs
+        if not self._news:
+            finding = (select for name in self.members for select in self._finding(group, name))
+            self._news = any(_concerned(select.rule, signs) for select in finding)
         for changed in group:
             self.tables.changes[changed].in_table()
         for name, member in self.members.items():
             for select in self._hit(group, name):
                 if _concerned(select.rule, signs):
-                    hit = member.doubted(select)
-                    self.touched += hit
-                    self._in_doubt |= hit > 0
+                    self._doubt(member, select)
 
     def settle(self) -> None:
-        while self._in_doubt and (level := self._lowest()) is not None:
-            self._decide(level)
-        self._in_doubt = False
-        self._return()
+        while self._doubts:
+            if not self._sure and self._doubts <= _AT_ONCE:
+                self._dismiss()
+            else:
+                self._decide(self._lowest())
+        for member in self.members.values():
+            self.tables.emptied(member.doubt)
+        if self._news or any(member.gone_rows for member in self.members.values()):
+            self._return()
         self._noticed.clear()
+        self._news = False
 
-    def _lowest(self) -> int | None:
-        ranks = [rank for member in self.members.values() if (rank := member.lowest()) is not None]
-        return min(ranks, default=None)
+    def _doubt(self, member: Asking, select: Select) -> None:
+        hit = member.doubted(select)
+        if hit:
+            self.touched += hit
+            self._doubts += hit
+            self._sure = False
+
+    def _dismiss(self) -> None:
+        """Whoever has a proof of lower ranks is not in doubt any more, unless one of these is lost."""
+        for name in self.members:
+            question = self._questions[name]
+            self._doubts -= self.tables.run(question.dismissed, question.values, name).rowcount
+        self._sure = True
+
+    def _lowest(self) -> int:
+        return min(rank for member in self.members.values() if (rank := member.lowest()) is not None)
 
     def _decide(self, level: int) -> None:
         """Who of a rank stays, who rises, and who goes."""
         members, run = list(self.members.items()), self.tables.run
         for name, member in members:
-            suspects, _, _, values = self._questions[name]
-            member.suspects = run(suspects, {**values, "level": level}, name).rowcount  # type: ignore[attr-defined]
-            run(f'DELETE FROM {member.doubt} WHERE "{RANK}" = :level', {"level": level})
-        hit = [(name, member) for name, member in members if member.suspects]  # type: ignore[attr-defined]
+            question, of_level = self._questions[name], {"level": level}
+            if self._sure:
+                sql = f'INSERT INTO {member.suspect} SELECT "{ID}" FROM {member.doubt} WHERE "{RANK}" = :level'
+                member.suspects = run(sql, of_level).rowcount
+            else:
+                member.suspects = run(question.suspects, question.values | of_level, name).rowcount
+            self._doubts -= run(f'DELETE FROM {member.doubt} WHERE "{RANK}" = :level', of_level).rowcount
+        hit = [(name, member) for name, member in members if member.suspects]
         for _, member in hit:
             ids = f'SELECT "{ID}" FROM {member.suspect}'
             run(f'UPDATE {member.table} SET "{RANK}" = {SUSPENDED} WHERE rowid IN ({ids})')
         for name, _ in hit:
-            _, losses, _, values = self._questions[name]
-            run(losses, {**values, "level": level}, name)
+            question = self._questions[name]
+            run(question.losses, question.values | {"level": level}, name)
         if hit:
             for name, member in members:
                 for select in self._lost[name]:
-                    self.touched += member.doubted(select)
+                    self._doubt(member, select)
         for _, member in hit:
             going = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" = {SUSPENDED}'
             rising = f'SELECT "{ID}" FROM {member.lost} WHERE "{NEW}" < {SUSPENDED}'
             run(f'UPDATE {member.table} SET "{RANK}" = :level + 1 WHERE rowid IN ({rising})', {"level": level})
             run(f"INSERT INTO {member.gone} SELECT {member.columns} FROM {member.table} WHERE rowid IN ({going})")
             self.tables.used(member.gone)
-            member.any_gone |= run(f"DELETE FROM {member.table} WHERE rowid IN ({going})").rowcount > 0
+            member.gone_rows += run(f"DELETE FROM {member.table} WHERE rowid IN ({going})").rowcount
             run(f"DELETE FROM {member.suspect}")
             run(f"DELETE FROM {member.lost}")
 
@@ -297,26 +247,17 @@ class RecursionKeeper(_Fixpoint):
         self.start()
         starts = {name: member.low for name, member in self.members.items()}
         for name, member in self.members.items():
-            if member.any_gone:
-                _, _, again, values = self._questions[name]
-                for sql in again:
-                    self.tables.run(sql, values, name)
+            if member.gone_rows:
+                question = self._questions[name]
+                for sql in question.again:
+                    member.insert(sql, question.values)
             for group, signs in self._noticed.items():
                 for select in self._finding(group, name):
                     if _concerned(select.rule, signs):
                         self.touched += member.derive(select)
         self.repeat()
         for name, member in self.members.items():
-            if member.high > starts[name]:
-                absent = f"NOT EXISTS (SELECT 1 FROM {member.gone} AS g WHERE {member.same('g', 'h')})"
-                member.changes.note(
-                    f"SELECT {member.of('h')}, 1 FROM {member.table} AS h WHERE h.rowid > :low AND {absent}",
-                    {"low": starts[name]},
-                )
-            if member.any_gone:
-                present = f"EXISTS (SELECT 1 FROM {member.table} AS h WHERE {member.same('h', 'g')})"
-                member.changes.note(f"SELECT {member.of('g')}, -1 FROM {member.gone} AS g WHERE NOT {present}")
-            member.any_gone = False
+            member.tell(starts[name])
 
 
 def _concerned(rule: Rule, signs: Signs) -> bool:
@@ -324,8 +265,3 @@ def _concerned(rule: Rule, signs: Signs) -> bool:
     literal = rule.body[0]
     assert isinstance(literal, Atom) and isinstance(literal.arguments[-2], Constant)
     return literal.arguments[-2].value in signs.get(literal.relation.removesuffix("$change"), ())
-
-
-def _ended(sql: str) -> str:
-    """SQLite wants a WHERE where a FROM is missing, and reads ON as part of a join without one."""
-    return sql if " WHERE " in sql else f"{sql} WHERE TRUE"

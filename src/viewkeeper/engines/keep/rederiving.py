@@ -1,7 +1,8 @@
 """Views that nobody stores: their rows before a change are derived as far as they are asked for, and their changes follow from them.
 
 The rules are those of ``rewrite.rederivation_rules``. Each is evaluated when none of a lower level has anything to do: once as a whole, as soon
-as everything it starts from is there, and from then on for what is new in one of its relations. All tables are temporary, and empty between changes.
+as everything it starts from is there, and from then on for what is new in one of its relations. Those that start from few rows do without
+tables (``few_rows``), and those that need nothing but a changed row are evaluated together (``together``).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import product
+from math import prod
 from typing import Any
 
+from viewkeeper.engines.keep.changes import Row, is_few
+from viewkeeper.engines.keep.derived import Derived
+from viewkeeper.engines.keep.few_rows import Joined, OfRows, can_be_joined
+from viewkeeper.engines.keep.states import SIGNS, UNCHANGED, Changed, States
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.ast import Atom, Constant, Literal, Negation, Rule, Variable, Wildcard, relation_read
+from viewkeeper.engines.keep.together import OneRow, Together
+from viewkeeper.program.ast import Atom, Rule, atoms_in, relation_read
+from viewkeeper.program.functions import rule_can_fail
 from viewkeeper.program.plan import Demands, Level
-from viewkeeper.program.types import NUMBER
 
-_CAME, _WENT = Constant(1, NUMBER), Constant(-1, NUMBER)
-_NONE: frozenset[str] = frozenset()
 _ASKED = ("old", "now")
 BEFORE: Level = (0, 1 << 30, 0)
 """Everything that only derives rows from before the change."""
@@ -34,104 +38,160 @@ class _Node:
     rule: Rule
     level: Level
     number: int
-    table: str
+    head: Derived
     view: str
-    growing: tuple[tuple[int, str], ...]
+    growing: tuple[tuple[int, Derived], ...]
     """The positions of atoms whose relations are derived, too."""
-    triggers: tuple[tuple[str, int], ...]
-    """Stored relations that must have rows that came (1) or went (-1)."""
+    triggers: tuple[tuple[int, str, int], ...]
+    """Positions of atoms of stored relations that must have rows that came (1) or went (-1)."""
     before: tuple[str, ...]
     """Stored relations that are read as they were."""
-    whole: tuple[str, ...]
-    is_alone: bool
-    """Needs nothing but one of its triggers."""
+    whole: tuple[Derived, ...]
+    reads: tuple[Derived, ...]
+    """All derived relations in it."""
+    few: Joined | OfRows | None
+    """How it is evaluated for few rows."""
+    can_fail: bool
+    """What can fail must not be evaluated before what guards it, which SQLite may do with values that it takes for constants: such a
+    rule reads tables only."""
     seen: list[int] | None = None
     waiting: bool = False
-    compiled: dict[tuple[int, frozenset[str]], list[tuple[str, Any]]] = field(default_factory=dict)
+    compiled: dict[tuple[int, Changed], list[tuple[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def is_alone(self) -> bool:
+        """Needs nothing but one of its triggers."""
+        return len(self.triggers) == 1 and not self.growing and not self.whole
 
 
 class Rederiving:
     def __init__(self, tables: Tables, demands: Demands) -> None:
-        self.tables, self.demands = tables, demands
-        self.rows: dict[str, int] = dict.fromkeys(demands.levels, 0)
+        self.tables, self.demands, self._states = tables, demands, States(tables, demands)
         self.asked = self.derived = 0
         self.seconds: dict[str, float] = {}
         """What the rules for each view took."""
-        self._changed: dict[str, frozenset[int]] = {}
         self._heap: list[tuple[Level, int]] = []
         # Rules that had something to do in this change, and relations that have grown.
         self._woken: list[_Node] = []
-        self._grew: set[str] = set()
+        self._grew: set[Derived] = set()
         self._begun: set[str] = set()
         tables.relations |= {name: relation for name, relation in demands.relations.items() if name not in tables.relations}
-        self._tables = {name: tables.temporary(demands.relations[name], unique=True) for name in demands.levels}
-        self._names = {
-            name: ", ".join(map(tables.name, [c.name for c in demands.relations[name].columns])) for name in demands.levels
-        }
+        self.relations = {name: Derived(tables, demands.relations[name]) for name in demands.levels}
         self._nodes = [self._node(rule, number) for number, rule in enumerate(demands.rules)]
-        self._readers: dict[str, list[_Node]] = {name: [] for name in demands.levels}
+        self._readers: dict[Derived, list[_Node]] = {derived: [] for derived in self.relations.values()}
         self._started: dict[tuple[str, int], list[_Node]] = {}
+        self._together: dict[tuple[str, int], tuple[Together | None, list[_Node]]] = {}
+        uses = {(atom.relation, use) for rule in demands.rules for atom, use in atoms_in(rule.body)}
+        # Relations that somebody reads only when they are complete.
+        self._awaited = {self.relations[name] for name, use in uses if use != "positive" and name in self.relations}
         for node in self._nodes:
-            for name in {name for _, name in node.growing} | {*node.whole}:
-                self._readers[name].append(node)
-            for trigger in node.triggers:
-                self._started.setdefault(trigger, []).append(node)
+            for derived in {derived for _, derived in node.growing} | {*node.whole}:
+                self._readers[derived].append(node)
+            for _, name, sign in node.triggers:
+                self._started.setdefault((name, sign), []).append(node)
 
     def _node(self, rule: Rule, number: int) -> _Node:
-        derived = self.demands.levels
-        growing = [(i, x.relation) for i, x in enumerate(rule.body) if isinstance(x, Atom) and x.relation in derived]
-        read = [relation_read(literal) for literal in rule.body]
-        stored = [(name.partition("$")[0], name.partition("$")[2]) for name in read if name and name not in derived]
-        signs = {"del": -1, "ins": 1}
-        whole, triggers = self.demands.whole.get(rule, ()), [(name, signs[state]) for name, state in stored if state in signs]
+        derived = self.relations
+        growing = [(i, derived[x.relation]) for i, x in enumerate(rule.body) if isinstance(x, Atom) and x.relation in derived]
+        read = [(i, *relation_read(literal).partition("$")[::2]) for i, literal in enumerate(rule.body)]
+        stored = [(i, name, state) for i, name, state in read if name and f"{name}${state}" not in derived]
+        triggers = [(i, name, SIGNS[state]) for i, name, state in stored if state in SIGNS]
+        whole = self.demands.whole.get(rule, ())
+        places, can_fail = [i for i, _ in growing] + [i for i, *_ in triggers], rule_can_fail(rule)
+        reads = {atom.relation: derived[atom.relation] for atom, _ in atoms_in(rule.body) if atom.relation in derived}
         return _Node(
             rule,
-            derived[rule.head.relation],
+            self.demands.levels[rule.head.relation],
             number,
-            self._tables[rule.head.relation],
+            derived[rule.head.relation],
             rule.head.relation.partition("$")[0],
             tuple(growing),
             tuple(triggers),
-            tuple({name for name, state in stored if state == "old"}),
-            whole,
-            len(triggers) == 1 and not growing and not whole,
+            tuple({name for _, name, state in stored if state == "old"}),
+            tuple(derived[name] for name in whole),
+            tuple(reads.values()),
+            None if whole or not places else self._few(rule, places, can_fail or len(reads) > len({d for _, d in growing})),
+            can_fail,
         )
+
+    def _few(self, rule: Rule, places: Sequence[int], needs_tables: bool) -> Joined | OfRows | None:
+        if can_be_joined(rule, places, self.relations):
+            return Joined(rule, places, self.relations)
+        return None if needs_tables else OfRows(self._states, rule, places)
 
     # ---- a change
 
     def forget(self) -> None:
         """The change is over; the tables are emptied by ``Tables.clear``."""
-        for name in self._grew:
-            self.rows[name] = 0
+        for derived in self._grew:
+            derived.forget()
         for node in self._woken:
             node.seen, node.waiting = None, False
-        self._changed, self._heap, self.asked, self.derived = {}, [], 0, 0
+        self._states.forget()
+        self._heap, self.asked, self.derived = [], 0, 0
         self._woken, self._grew, self._begun, self.seconds = [], set(), set(), {}
 
     def changed(self, relation: str, signs: frozenset[int]) -> None:
         """A stored relation has changed, and its table is as it will be."""
-        self.tables.changes[relation].in_table()
         self.tables.noted(self)
-        self._changed[relation] = signs
+        self._states.has_changed(relation, signs)
 
     def start(self, relation: str) -> None:
         """Rules that start from a change of a stored relation have something to do; once for all views."""
         if relation in self._begun:
             return
         self._begun.add(relation)
-        for sign in self._changed.get(relation, ()):
-            for node in self._started.get((relation, sign), ()):
-                if node.is_alone or self._is_ready(node):  # or it waits when it has become so
-                    self._wait(node)
+        for sign in self._states.changed.get(relation, ()):
+            self._wait_for(self._started.get((relation, sign), ()))
 
-    def ask(self, magic: str, rows: Iterable[Sequence[Any]]) -> None:
+    def start_together(self, relations: Iterable[str]) -> None:
+        """The same of several relations, when everything that is stored is as it will be: then it does not matter on which level a rule
+        is that reads nothing else."""
+        for relation in relations:
+            if relation not in self._begun:
+                self._begun.add(relation)
+                for sign in self._states.changed.get(relation, ()):
+                    self._wait_for(self._evaluate_together(relation, sign))
+
+    def _evaluate_together(self, relation: str, sign: int) -> Sequence[_Node]:
+        """Evaluates what can be evaluated together for rows that came or went; returns the rules that are left."""
+        nodes = self._started.get((relation, sign), ())
+        if not nodes:
+            return nodes
+        if (relation, sign) not in self._together:
+            self._together[relation, sign] = self._of_rows(relation, nodes)
+        together, others = self._together[relation, sign]
+        if together is None:
+            return others
+        started = time.perf_counter()
+        found = together.find(sign)
+        if found is None:
+            return nodes
+        for number, rows in found.items():
+            head = self._nodes[number].head
+            self._grown(head, head.add(rows))
+        seconds = (time.perf_counter() - started) / len(together.views)
+        for view in together.views:
+            self.seconds[view] = self.seconds.get(view, 0.0) + seconds
+        return others
+
+    def _of_rows(self, relation: str, nodes: Sequence[_Node]) -> tuple[Together | None, list[_Node]]:
+        """The rules that need nothing but one changed row of a relation, and the others."""
+        alone = [node for node in nodes if node.is_alone and not node.reads and not node.can_fail]
+        rules = {
+            node.number: OneRow(node.rule, node.triggers[0][0], node.before) for node in alone if node.head not in self._awaited
+        }
+        return Together(self._states, relation, rules) if rules else None, [n for n in nodes if n.number not in rules]
+
+    def _wait_for(self, nodes: Iterable[_Node]) -> None:
+        for node in nodes:
+            if node.is_alone or self._is_ready(node):  # or it waits when it has become so
+                self._wait(node)
+
+    def ask(self, magic: str, rows: Iterable[Row]) -> None:
         """Asks for rows of a view."""
         self.tables.noted(self)
-        self.tables.used(self._tables[magic])
-        places = ", ".join("?" * len(self.demands.relations[magic].columns))
-        sql = f"INSERT INTO {self._tables[magic]} VALUES ({places}) ON CONFLICT DO NOTHING"
-        for row in rows:
-            self._grown(magic, self.tables.run(sql, row).rowcount)
+        self._grown(self.relations[magic], self.relations[magic].add(rows))
 
     def run(self, until: Level) -> None:
         """Evaluates all rules up to a level that have something to do, those of the lowest level first."""
@@ -142,7 +202,7 @@ class Rederiving:
             node.waiting = False
             added = self._evaluate(node)
             if added:
-                self._grown(node.rule.head.relation, added)
+                self._grown(node.head, added)
             self.seconds[node.view] = self.seconds.get(node.view, 0.0) + time.perf_counter() - started
 
     def _wait(self, node: _Node) -> None:
@@ -151,98 +211,87 @@ class Rederiving:
             self._woken.append(node)
             heappush(self._heap, (node.level, node.number))
 
-    def _grown(self, relation: str, added: int) -> None:
+    def _grown(self, derived: Derived, added: int) -> None:
         if added:
-            if relation.partition("$")[2] in _ASKED:
+            if derived.name.partition("$")[2] in _ASKED:
                 self.asked += added
             self.derived += added
-            self.rows[relation] += added
-            self._grew.add(relation)
-            self.tables.used(self._tables[relation])
-            for reader in self._readers[relation]:
+            self._grew.add(derived)
+            for reader in self._readers[derived]:
                 if reader.seen is not None or reader.whole or self._is_ready(reader):
                     self._wait(reader)
 
     def found(self) -> dict[str, tuple[int, int]]:
         """How many rows were derived for each view, and how many of them were from before the change or after it."""
         found: dict[str, tuple[int, int]] = {}
-        for name in self._grew:
-            view, _, what = name.partition("$")
-            derived, asked = found.get(view, (0, 0))
-            rows = self.rows[name]
-            found[view] = derived + rows, asked + (rows if what in _ASKED else 0)
+        for derived in self._grew:
+            view, _, what = derived.name.partition("$")
+            rows, asked = found.get(view, (0, 0))
+            found[view] = rows + derived.number, asked + (derived.number if what in _ASKED else 0)
         return found
 
     def _is_ready(self, node: _Node) -> bool:
         """Is everything there that a rule starts from?"""
-        return all(self.rows[name] for _, name in node.growing) and all(
-            sign in self._changed.get(name, ()) for name, sign in node.triggers
+        changed = self._states.changed
+        return all(derived.number for _, derived in node.growing) and all(
+            sign in changed.get(name, ()) for _, name, sign in node.triggers
         )
 
     def _evaluate(self, node: _Node) -> int:
         """What is new because of the rows that are new since the last time; returns how many."""
         if node.whole:
-            return self._run(node, -1) if any(self.rows[name] for name in node.whole) else 0
-        if node.seen is None:
-            node.seen = [self.rows[name] for _, name in node.growing]
+            return self._run(node, -1) if any(derived.number for derived in node.whole) else 0
+        seen, node.seen = node.seen, [derived.number for _, derived in node.growing]
+        if seen is None:
             return self._run(node, -1)
-        added, seen = 0, node.seen
-        node.seen = [self.rows[name] for _, name in node.growing]
+        added = 0
         for (place, _), low, high in zip(node.growing, seen, node.seen, strict=True):
             if high > low:
                 added += self._run(node, place, low, high)
         return added
 
     def _run(self, node: _Node, place: int, low: int = 0, high: int = 0) -> int:
-        key = (place, frozenset([name for name in node.before if name in self._changed]) if node.before else _NONE)
+        changed = self._states.changed_of(node.before, node.can_fail) if node.before else UNCHANGED
+        if node.few is not None:
+            rows = self._of_few(node, place, low, high)
+            if rows is not None:
+                found = node.few.find(rows) if isinstance(node.few, Joined) else node.few.find(rows, changed, node.view)
+                if found is not None:
+                    return node.head.add(found)
+        return self._run_in_tables(node, changed, place, low, high)
+
+    def _of_few(self, node: _Node, place: int, low: int, high: int) -> list[Sequence[Row]] | None:
+        """The rows of each atom that a rule starts from, if these are few."""
+        changes = self.tables.changes
+        numbers = [high - low if i == place else derived.number for i, derived in node.growing]
+        numbers += [changes[name].number for _, name, _ in node.triggers]
+        if not is_few(prod(numbers)) or not all(derived.is_small for derived in node.reads):
+            return None
+        rows: list[Sequence[Row]] = [d.rows()[low:high] if i == place else d.rows() for i, d in node.growing]
+        rows += [[row for row, sign in changes[name].rows() if sign == wanted] for _, name, wanted in node.triggers]
+        return rows
+
+    # ---- in tables
+
+    def _run_in_tables(self, node: _Node, changed: Changed, place: int, low: int, high: int) -> int:
+        key = (place, changed)
         if key not in node.compiled:
-            node.compiled[key] = list(self._compile(node, place, key[1]))
-        added = 0
+            node.compiled[key] = list(self._compile(node, place, changed))
+        self._states.in_tables(changed)
+        for _, name, _ in node.triggers:
+            self.tables.changes[name].in_table()
+        for derived in (node.head, *node.reads):
+            derived.in_table()
+        added, values = 0, self._states.values | {"delta_low": low, "delta_high": high}
         for sql, parameters in node.compiled[key]:
-            if place >= 0:
-                parameters = {**parameters, "delta_low": low, "delta_high": high}
-            added += self.tables.run(sql, parameters, node.view).rowcount
+            added += self.tables.run(sql, values | parameters, node.view).rowcount
+        node.head.added_in_table(added)
         return added
 
-    # ---- statements
-
-    def _compile(self, node: _Node, place: int, changed: frozenset[str]) -> Iterator[tuple[str, Any]]:
-        head = node.rule.head.relation
-        for body, places in self._alternatives(node.rule.body, changed):
+    def _compile(self, node: _Node, place: int, changed: Changed) -> Iterator[tuple[str, Any]]:
+        for body, places in self._states.alternatives(node.rule.body, changed):
             first = None if node.whole else places[max(place, 0)] if node.rule.body else None
             delta = places[place] if place >= 0 else None
             select = self.tables.rule(Rule(node.rule.head, body), delta, first)
             sql = select.sql if " WHERE " in select.sql else f"{select.sql} WHERE TRUE"
-            yield f"INSERT INTO {node.table} ({self._names[head]}) {sql} ON CONFLICT DO NOTHING", select.parameters
-
-    def _alternatives(
-        self, body: tuple[Literal, ...], changed: frozenset[str]
-    ) -> Iterator[tuple[tuple[Literal, ...], list[int]]]:
-        """The body on what is stored, which is the state after the change, and where its literals are in it."""
-        for chosen in product(*(self._stored(literal, changed) for literal in body)):
-            places, found = [], list[Literal]()
-            for literals in chosen:
-                places.append(len(found))
-                found += literals
-            yield tuple(found), places
-
-    def _stored(self, literal: Literal, changed: frozenset[str]) -> list[tuple[Literal, ...]]:
-        name, _, state = relation_read(literal).partition("$")
-        if not name or relation_read(literal) in self.demands.levels:
-            return [(literal,)]
-        atom = literal.atom if isinstance(literal, Negation) else literal
-        assert isinstance(atom, Atom)
-        relation = self.tables.relations[name]
-        plain = Atom(name, atom.arguments if relation.arity else ())
-        came, went = (Atom(f"{name}$change", (*atom.arguments, sign, Wildcard())) for sign in (_CAME, _WENT))
-        if state in ("del", "ins"):
-            return [(went if state == "del" else came,)]
-        if state == "new" or name not in changed:
-            return [(Negation(plain),) if isinstance(literal, Negation) else (plain,)]
-        self.tables.index_change(relation)
-        if isinstance(literal, Negation):
-            return [(Negation(plain), Negation(went)), (came,)]
-        named = [Variable(f"${name}{id(atom)}_{i}") if isinstance(a, Wildcard) else a for i, a in enumerate(atom.arguments)]
-        row = Atom(name, tuple(named) if relation.arity else ())
-        absent = Negation(Atom(f"{name}$change", (*named, _CAME, Wildcard())), same=True)
-        return [(row, absent), (went,)]
+            yield f"INSERT INTO {node.head.table} ({node.head.columns}) {sql} ON CONFLICT DO NOTHING", select.parameters

@@ -153,6 +153,10 @@ class Tables:
         """These temporary tables have rows, to be cleared when the change is done."""
         self._dirty.update(tables)
 
+    def emptied(self, table: str) -> None:
+        """What was put into a temporary table since the change began is not there any more."""
+        self._dirty.discard(table)
+
     def noted(self, what: Forgetful) -> None:
         """Something is to be forgotten when the change is done."""
         self._noted.add(what)
