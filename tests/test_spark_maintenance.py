@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.children import ended, fork
 from tests.generator import VALUES, Generated, generate
 from tests.streams import written_program
 
 import viewkeeper as vk
+from viewkeeper.engines.session import session_is_there
 from viewkeeper.errors import EvaluationError, ProgramError
 from viewkeeper.language import parse
 from viewkeeper.program.types import Kind
@@ -234,3 +236,19 @@ def streams(seeds: range, commits: int, directory: Path, spark: Any) -> None:
             run_stream(generated, commits, directory / str(seed), spark)
         except Exception as error:
             print(seed, type(error).__name__, str(error)[:300])
+
+
+def test_a_forked_child_leaves_the_session_to_its_parent(tmp_path: Path, spark_session: Any) -> None:
+    """Else both would speak through one connection, and get each other's answers."""
+    with vk.open(tmp_path / "shop", create=True) as shop:
+        shop.define(CLOSURE)
+
+    def work() -> None:
+        assert not session_is_there(None)
+        with vk.open(tmp_path / "shop") as child:
+            assert "Spark" in child.commit({"edge": [("a", "b")]}).reason
+
+    assert session_is_there(None)
+    assert ended(fork(work)) == 0
+    assert spark_session.sql("SELECT 1").collect() == [(1,)]
+    assert session_is_there(None)

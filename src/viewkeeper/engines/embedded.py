@@ -242,9 +242,9 @@ class EmbeddedEngine:
 
     def index_all(self, relation: Relation, searches: Sequence[Access], exactly: bool = True) -> None:
         """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another."""
-        known = self._make_indexes(relation, searches)
-        chains = self._chains(relation, searches)
+        known = self._make_indexes(relation, searches) or self._indexes(relation)
         leading = _leading(relation)
+        chains = self._chains(relation, searches)
         kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
         for name, columns in list(known.items()):
             begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())

@@ -75,6 +75,10 @@ def spark_problem() -> Problem | None:
     return None
 
 
+# Whose session pyspark knows, if it knows one.
+_process = os.getpid()
+
+
 def require_spark() -> None:
     found = spark_problem()
     if found is not None:
@@ -115,15 +119,16 @@ def local_session(master: str | None = None) -> SparkSession:
             said.seek(0)
             lines = [*str(error).splitlines()[:1], *said.read().decode(errors="replace").splitlines()[-5:]]
             raise EngineError(problem("ENGINE_FAILED", engine="Spark", why="\n  ".join(lines))) from None
-    atexit.register(_stop, session)
+    atexit.register(_stop, session, os.getpid())
     return session
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession, process: int) -> None:
     from py4j.protocol import Py4JError
 
-    with suppress(OSError, Py4JError):  # its Java machine may have ended before
-        session.stop()
+    if process == os.getpid():  # not a child's to stop
+        with suppress(OSError, Py4JError):  # its Java machine may have ended before
+            session.stop()
 
 
 @contextmanager
@@ -150,22 +155,27 @@ def session_is_there(given: SparkSession | str | None) -> bool:
 
 
 def _active_session() -> SparkSession | None:
-    """The session that is there already. One whose Java machine has ended is forgotten, so that another can be started."""
+    """The session that is there already. One whose Java machine has ended, or that is another process's, is forgotten, so that another
+    can be started."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    try:
-        return SparkSession.getActiveSession()
-    except (OSError, Py4JError):
-        # The context tells itself that the machine is gone, and takes that for stopped; the connection stays.
-        context = SparkContext._active_spark_context
-        with warnings.catch_warnings(action="ignore"), suppress(OSError, Py4JError):
-            if context is not None:
-                context.stop()
-        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-        SparkSession._instantiatedSession = SparkSession._activeSession = None
-        return None
+    global _process
+    context = SparkContext._active_spark_context
+    if _process == os.getpid():
+        try:
+            return SparkSession.getActiveSession()
+        except (OSError, Py4JError):
+            # The context tells itself that the machine is gone, and takes that for stopped; the connection stays.
+            with warnings.catch_warnings(action="ignore"), suppress(OSError, Py4JError):
+                if context is not None:
+                    context.stop()
+    # Forked: the session is the parent's, and two that speak through one connection get each other's answers.
+    _process = os.getpid()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    return None
 
 
 def cores_of(given: SparkSession | str | None) -> int:

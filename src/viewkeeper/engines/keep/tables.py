@@ -249,8 +249,8 @@ class Tables:
         demanded = (
             set() if self.plan.demands is None else {name for rule in self.plan.demands.rules for name in _stored_in(rule)}
         )
-        for name, searches in gathered.items():
-            self.engine.index_all(self.relations[name], searches, exactly=name not in demanded)
+        for name in self.engine.stored & self.plan.core.by_name.keys():
+            self.engine.index_all(self.relations[name], gathered.get(name, []), exactly=name not in demanded)
 
     def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
         """An index on just these columns, in this order."""
