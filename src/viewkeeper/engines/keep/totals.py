@@ -95,8 +95,7 @@ class TotalKeeper(GroupKeeper):
         """Gains added up by group; without columns to group by there is one group, also of nothing."""
         grouped = f" GROUP BY {', '.join(self.names())}" if self.groups else ""
         chosen = self.names() if self.groups else ["1"]
-        nothing = {name: "'0'" if name.startswith(EXACT) else "0" for name in self.sums}
-        sums = [f'coalesce({sql}, {nothing[name]}) AS "{name}"' for name, sql in self.sums.items()]
+        sums = [f'coalesce({sql}, {_nothing(name)}) AS "{name}"' for name, sql in self.sums.items()]
         return f"SELECT {', '.join([*chosen, *sums])} FROM ({source}){grouped}"
 
     def of_gains(self, source: str) -> str:
@@ -197,17 +196,16 @@ class TotalsWithin(TotalKeeper):
         name = self.relation.name
         self.tables.run(f"INSERT INTO {self.state} {self.folded(self.of_gains(self.gain))}", relation=name)
         self.touched += self.tables.run(self._gaining, relation=name).rowcount
-        for sign, rows in self._different:
-            self.stored.changes.note(f"{rows}{sign} FROM {self._next} AS t WHERE {self._where[sign]}")
+        for rows in self._different:
+            self.stored.changes.note(rows)
         for statement in self._brought_in:
             self.tables.run(statement)
 
     @cached_property
     def _gaining(self) -> str:
         """What becomes of the groups that gain something."""
-        nothing = {name: "'0'" if name.startswith(EXACT) else "0" for name in self.sums}
         sums = [
-            sql.replace(f'h."{name}"', f'coalesce(h."{name}", {nothing[name]})') + f' AS "{name}"'
+            sql.replace(f'h."{name}"', f'coalesce(h."{name}", {_nothing(name)})') + f' AS "{name}"'
             for name, sql in self.added("h.{}", "t.{}").items()
         ]
         old = [f'h.{self.tables.name(c.name)} AS "$o{i}"' for i, c in enumerate(self.results)]
@@ -219,19 +217,15 @@ class TotalsWithin(TotalKeeper):
         return f"INSERT INTO {self._next} SELECT s.*, {values} FROM ({joined}) AS s"
 
     @cached_property
-    def _where(self) -> dict[int, str]:
+    def _different(self) -> tuple[str, str]:
         """Which rows go, and which come. A group that is left without derivations goes."""
-        same = " AND ".join(f't."$o{i}" IS t."$v{i}"' for i in range(len(self.results)))
-        return {
-            -1: f't."{ID}" IS NOT NULL AND (t."$n" = 0 OR NOT ({same}))',
-            1: f't."$n" <> 0 AND (t."{ID}" IS NULL OR NOT ({same}))',
-        }
-
-    @cached_property
-    def _different(self) -> list[tuple[int, str]]:
-        group = "".join(f"{name}, " for name in self.names("t"))
-        old, new = ("".join(f't."${which}{i}", ' for i in range(len(self.results))) for which in "ov")
-        return [(-1, f"SELECT {group}{old}"), (1, f"SELECT {group}{new}")]
+        group, width = "".join(f"{name}, " for name in self.names("t")), range(len(self.results))
+        old, new = ("".join(f't."${which}{i}", ' for i in width) for which in "ov")
+        same = " AND ".join(f't."$o{i}" IS t."$v{i}"' for i in width)
+        return (
+            f'SELECT {group}{old}-1 FROM {self._next} AS t WHERE t."{ID}" IS NOT NULL AND (t."$n" = 0 OR NOT ({same}))',
+            f'SELECT {group}{new}1 FROM {self._next} AS t WHERE t."$n" <> 0 AND (t."{ID}" IS NULL OR NOT ({same}))',
+        )
 
     @cached_property
     def _brought_in(self) -> tuple[str, str, str]:
@@ -356,3 +350,8 @@ class TotalsApart(TotalKeeper):
         if number == 0 and self.groups:
             self.tables.run(delete, (rowid,))
         self.tell_group(group, self.row_of(group), tuple(values))
+
+
+def _nothing(total: str) -> str:
+    """What a total is of no rows."""
+    return "'0'" if total.startswith(EXACT) else "0"
