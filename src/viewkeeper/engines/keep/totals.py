@@ -7,6 +7,7 @@ values all of which may be NULL, and one group of everything, which is there als
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +35,7 @@ def total_keeper(tables: Tables, step: Grouped) -> TotalKeeper:
     return TotalsApart(tables, step) if may_be_missing or not step.groups else TotalsWithin(tables, step)
 
 
-class TotalKeeper(GroupKeeper):
+class TotalKeeper(GroupKeeper, ABC):
     """``state``: a table of groups and their totals, into which they are computed at first."""
 
     state: str
@@ -117,9 +118,9 @@ class TotalKeeper(GroupKeeper):
     def forget_totals(self) -> None:
         """Nothing may be in the way of totals that are computed at first."""
 
+    @abstractmethod
     def evaluate_totals(self) -> None:
         """The rows, which are not there yet, of the groups whose totals are."""
-        raise NotImplementedError
 
     def notice(self, group: Group, signs: Signs) -> None:
         self.touched += self.gains.collect(group)
@@ -141,13 +142,13 @@ class TotalKeeper(GroupKeeper):
             self.touched += 1
             self.settle_group(group, self._sums_of(rows))
 
+    @abstractmethod
     def settle_table(self) -> None:
         """Brings in the gains that are in their table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle_group(self, group: Row, sums: list[int | str]) -> None:
         """Brings in what a group gains in all."""
-        raise NotImplementedError
 
     def _sums_of(self, gains: list[tuple[Row, int]]) -> list[int | str]:
         """``sums`` of few rows of targets, each with how often it comes."""
