@@ -557,6 +557,20 @@ def test_the_log_begins_anew_while_commits_go_on(shop: Warehouse) -> None:
     assert [shown.rows for shown in shop.show("a")] == [1500]
 
 
+def test_a_commit_is_made_also_if_the_log_cannot_be_folded(shop: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    shop.define(".decl a(x: number)")
+    monkeypatch.setattr("viewkeeper.store.catalog._FOLD_EVERY", 1)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert [shop.commit({"a": [number]}).number for number in range(3)] == [2, 3, 4]
+    monkeypatch.undo()
+    shop.close()
+    with vk.open(shop.path) as again:
+        assert [shown.rows for shown in again.show("a")] == [3]
+
+
 def test_rows_are_counted_whenever_one_looks(shop: Warehouse) -> None:
     shop.define(
         ".decl a(x: number) .decl even(x: number) even(x) :- a(x), x % 2 = 0. .decl odd(x: number) .external odd odd(x) :- a(x), x % 2 = 1."

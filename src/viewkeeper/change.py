@@ -237,11 +237,8 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        if choice.of_catalog == "embedded":
-            found = self._carry_out(hot, ITSELF, choice)
-        else:
-            with self.worker(choice) as worker:
-                found = self._carry_out(hot, worker, choice)
+        with self.worker(choice) as worker:
+            found = self._carry_out(hot, worker, choice)
         self._learn(choice)
         self.signs |= found
         for name in found:

@@ -238,13 +238,16 @@ class EmbeddedEngine:
 
     def index(self, access: Access, relation: Relation) -> None:
         """An index that starts with the columns bound, unless there is one."""
-        self._make_indexes(relation, [access])
+        chains = self._chains(relation, [access])
+        if chains and self._may_index(relation):
+            self._make_indexes(relation, chains)
 
-    def index_all(self, relation: Relation, searches: Sequence[Access], exactly: bool = True) -> None:
+    def index_all(self, relation: Relation, searches: Iterable[Access], exactly: bool = True) -> None:
         """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another."""
-        known = self._make_indexes(relation, searches) or self._indexes(relation)
-        leading = _leading(relation)
-        chains = self._chains(relation, searches)
+        if not self._may_index(relation):
+            return
+        chains, leading = self._chains(relation, searches), _leading(relation)
+        known = self._make_indexes(relation, chains)
         kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
         for name, columns in list(known.items()):
             begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
@@ -252,11 +255,13 @@ class EmbeddedEngine:
                 del known[name]
                 self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
 
-    def _make_indexes(self, relation: Relation, searches: Sequence[Access]) -> dict[str, tuple[int, ...]]:
-        """Indexes for searches; returns all that there are. Of a narrow relation they have all columns, so that the rows themselves
-        need not be looked up."""
-        chains, leading = self._chains(relation, searches), _leading(relation)
-        known = self._indexes(relation) if chains else {}
+    def _may_index(self, relation: Relation) -> bool:
+        return self.may_change or relation.name not in self.stored
+
+    def _make_indexes(self, relation: Relation, chains: Iterable[Chain]) -> dict[str, tuple[int, ...]]:
+        """Indexes for chains of searches; returns all that there are. Of a narrow relation they have all columns, so that the rows
+        themselves need not be looked up."""
+        known, leading = self._indexes(relation), _leading(relation)
         for chain in chains:
             if not any(serves(index, chain, leading) for index in known.values()):
                 columns = chain_columns(chain, leading)
@@ -268,8 +273,6 @@ class EmbeddedEngine:
         """What indexes are wanted for, besides the one that makes rows unique."""
         unique = unique_columns(relation)
         wanted = {frozenset(access.columns) for access in searches}
-        if relation.name in self.stored and not self.may_change:
-            return []
         if not any(relation.columns[i].type.nullable for i in unique):
             wanted = {one for one in wanted if one != frozenset(unique[: len(one)]) and not one >= set(unique)}
         return chains_of(wanted, _leading(relation))

@@ -28,8 +28,10 @@ class Folding:
     def start(self) -> None:
         """Folds what is in the log now, unless that is going on."""
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._fold, name="viewkeeper folds the log")
-            self._thread.start()
+            thread = threading.Thread(target=self._fold, name="viewkeeper folds the log")
+            with suppress(RuntimeError):  # no more threads: the commit is made all the same, and the log folded another time
+                thread.start()
+                self._thread = thread
 
     def finish(self) -> None:
         """Waits until nothing is under way."""
