@@ -21,7 +21,7 @@ from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.together import BETWEEN
 from viewkeeper.engines.names import sql_name
 from viewkeeper.program.ast import Program
-from viewkeeper.program.plan import Extreme, Grouped
+from viewkeeper.program.plan import Extreme, First, Grouped
 from viewkeeper.warehouse import Warehouse
 from viewkeeper.writer import plan_of
 
@@ -125,7 +125,8 @@ def single_rows(program: Program) -> set[str]:
     found: set[str] = set()
     for step in plan_of(program).steps:
         for relation in step.relations:
-            if not (step.groups if isinstance(step, (Grouped, Extreme)) else relation.columns):
+            grouped = step.first if isinstance(step, Extreme) else step
+            if not (grouped.groups if isinstance(grouped, (Grouped, First)) else relation.columns):
                 found |= {sql_name(relation.name), f"$state of {sql_name(relation.name)}"}
     return found
 

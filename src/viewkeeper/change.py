@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viewkeeper.bulk import load_with_spark
 from viewkeeper.changed import Changed, StoredRow
@@ -52,8 +52,7 @@ _MANY_FIRST = 10_000
 CAME = frozenset({1})
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """Rows of stored values to insert, delete or upsert."""
 
     kind: str
@@ -419,7 +418,7 @@ class Change(State):
             settle_snapshot(snapshot_path(self.directory, relation, what["snapshot"]))
         if self.kept[relation].place == NOWHERE:
             what = {}
-        self.keep(Kept(**{**vars(self.kept[relation]), "changed": self.commit, **what}))
+        self.keep(self.kept[relation]._replace(**{"changed": self.commit, **what}))
 
     def keep(self, kept: Kept) -> None:
         old = self.kept.get(kept.name)
@@ -451,7 +450,7 @@ class Change(State):
             if count_snapshot(path) != self.kept[name].rows:
                 raise StoreError(problem("CATALOG_DAMAGED", path=path, why="a snapshot and the log do not give what is there"))
             settle_snapshot(path)
-            self.keep(replace(self.kept[name], snapshot=last))
+            self.keep(self.kept[name]._replace(snapshot=last))
         if engine is not None:
             engine.close()
 
@@ -461,7 +460,7 @@ class Change(State):
         self.catalog.forget(until)
         for kept in list(self.kept.values()):
             if kept.is_stale and kept.snapshot is not None and kept.snapshot < until:
-                self.keep(replace(kept, snapshot=None))
+                self.keep(kept._replace(snapshot=None))
 
     def new_snapshot(self, relation: Relation) -> Path:
         return snapshot_path(self.directory, relation.name, self.commit)

@@ -114,10 +114,10 @@ class Redefinition:
             kind = "view" if relation.name in program.derived else "base"
             kept = change.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", change.commit, None))
             if relation.name in external:
-                kept = replace(kept, place=NOWHERE, rows=0, snapshot=None)
+                kept = kept._replace(place=NOWHERE, rows=0, snapshot=None)
             elif kept.place == NOWHERE:
-                kept = replace(kept, place="hot")
-            change.keep(replace(kept, kind=kind))
+                kept = kept._replace(place="hot")
+            change.keep(kept._replace(kind=kind))
         change.defined = [r.name for r in program.relations if r.name not in held or _redefined(r, program, before)]
         for name in change.defined:
             self._take_in(name)
@@ -134,9 +134,9 @@ class Redefinition:
         change, relation = self.change, self.before.relation(name)
         if self.held[name].place == "cold" and name in self.program.derived & self.before.derived:
             change.aside.copy(relation, change.rows(relation))
-            change.keep(replace(change.kept[name], place="hot", snapshot=None))
+            change.keep(change.kept[name]._replace(place="hot", snapshot=None))
         elif self.program.relation(name) != relation:
-            change.keep(replace(change.kept[name], snapshot=None))
+            change.keep(change.kept[name]._replace(snapshot=None))
 
     # ---- what was there
 

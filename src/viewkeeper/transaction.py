@@ -9,8 +9,7 @@ tx.changes["based_on"].inserted
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from viewkeeper.changed import Changed
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 KINDS = ("insert", "delete", "upsert")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """An operation as the caller asked for it; ``line`` is where it stands in a file."""
 
     kind: str

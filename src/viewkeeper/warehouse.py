@@ -370,7 +370,7 @@ class Warehouse:
         from viewkeeper.store.keys import Keys, check_key, digest
 
         check_key(key)
-        operations = [replace(one, rows=taken(one.rows, one.relation)) for one in operations]
+        operations = [one._replace(rows=taken(one.rows, one.relation)) for one in operations]
         with self._held(), self._attempt(strict, dry_run) as change:
             keys, asked = Keys(change.catalog), digest((one.kind, one.relation, one.rows) for one in operations)
             used = keys.find(key)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from viewkeeper.engines.costs import ANEW, EMBEDDED, SPARK, SPARK_ANEW, WAYS, Costs, Task
 from viewkeeper.errors import EngineError, problem
@@ -23,8 +22,7 @@ SPARK_FILE_BYTES = 256 * 1024 * 1024
 _DOUBT = 1.1
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """``catalog``: the engine for what is in the catalog, where only the rest is for the other one.
 
     ``anew``: views are computed anew. ``task``: what the choice was made for, where it is a change.
@@ -76,7 +74,7 @@ def choose_for_change(wish: str, task: Task, costs: Costs, *, strict: bool, cold
     """The way of bringing the change in that is expected to take least, on the engine wished for or with "auto" on either."""
     check_engine(wish)
     if cold and wish == "auto":
-        return replace(choose_engine(wish, rows=0, cold=True, spark_given=spark_given), task=task)
+        return choose_engine(wish, rows=0, cold=True, spark_given=spark_given)._replace(task=task)
     ways = [way for way in task.ways if wish in ("auto", _engine(way)) and not (strict and way in (ANEW, SPARK_ANEW))]
     if wish != "auto" and len(ways) == 1:
         return Choice(wish, "asked for", task=task)

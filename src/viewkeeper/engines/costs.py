@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # The last measurement counts for so much of the correction.
 _WEIGHT = 0.3
@@ -49,8 +49,7 @@ _SESSION = 6.0
 _MANY = 100
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A change. ``kind``: rows come to relations that have none ("first", views are computed), more rows come than go, or more go.
 
     ``exact``: the number of rows is known, not guessed from the size of a file.

@@ -2,7 +2,7 @@
 
     head(x, s, n) :- s = sum y : { body }, n = count : { body }
 
-Without an x the group is everything, also if that is nothing.
+Without an x the group is everything, also if that is nothing. A group without one of the values has no row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from viewkeeper.program.ast import Aggregate, Comparison, Literal, Rule, Variable, all_variables
+from viewkeeper.program.ast import Aggregate, Atom, Comparison, Literal, Rule, Variable, Wildcard, all_variables
+
+EXTREMES = frozenset({"min", "max"})
 
 
 def _aggregate_variables(aggregate: Aggregate) -> set[str]:
@@ -52,9 +54,20 @@ def grouping_of(rule: Rule) -> Grouping | None:
                 return None
     if not aggregates or any(aggregate.body != aggregates[0].body for aggregate in aggregates):
         return None
-    if len(aggregates) > 1 and any(aggregate.operation in ("min", "max") for aggregate in aggregates):
+    if len(aggregates) > 1 and any(a.operation in EXTREMES and single_source(a) is None for a in aggregates):
         return None
     inner = set().union(*map(_aggregate_variables, aggregates))
     if inner & set(results):
         return None
     return Grouping(tuple(name for name in all_variables((rule.head,)) if name in inner), tuple(results), tuple(aggregates))
+
+
+def single_source(aggregate: Aggregate) -> Atom | None:
+    """The atom that is all of the aggregate's body, with different variables at its places and the target among them."""
+    if len(aggregate.body) != 1 or not isinstance(aggregate.body[0], Atom):
+        return None
+    atom = aggregate.body[0]
+    variables = [a.name for a in atom.arguments if isinstance(a, Variable)]
+    plain = len(set(variables)) == len(variables) and all(isinstance(a, (Variable, Wildcard)) for a in atom.arguments)
+    target = aggregate.target
+    return atom if plain and isinstance(target, Variable) and target.name in variables else None

@@ -67,10 +67,21 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class First:
+    """The least (min) or greatest (max) value of a group: r is searched by the group, in the order of the target. Positions are those in r."""
+
+    operation: str
+    source: str
+    groups: tuple[int, ...]
+    target: int
+
+
+@dataclass(frozen=True)
 class Grouped:
     """``p(g, v, w) :- v = sum t : { … }, w = count : { … }`` for count, sum and mean: each group is kept with totals.
 
-    ``gains``: p$gain(g, t, n), with a column for each target; ``targets``: which of them each aggregate has, None for count.
+    ``gains``: p$gain(g, t, n), with a column for each target, those that are summed up first; ``targets``: which of these each aggregate
+    sums up, if it does; ``firsts``: where min and max among the aggregates are looked up, None for others.
     """
 
     relation: Relation
@@ -81,6 +92,7 @@ class Grouped:
     gains: Relation
     full: Rule
     changes: Rules
+    firsts: tuple[First | None, ...]
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -89,14 +101,11 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Extreme:
-    """``p(g, v) :- v = min t : { r(…) }``: r is searched by the group, in the order of t. Positions are those in r."""
+    """``p(g, v) :- v = min t : { r(…) }`` alone."""
 
     relation: Relation
     rule: Rule
-    operation: str
-    source: str
-    groups: tuple[int, ...]
-    target: int
+    first: First
 
     @property
     def relations(self) -> tuple[Relation, ...]:

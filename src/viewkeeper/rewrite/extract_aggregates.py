@@ -54,7 +54,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.check import bound_inside
 from viewkeeper.program.functions import DEFAULTED, aggregate_type
-from viewkeeper.program.grouping import Grouping, equations, grouping_of
+from viewkeeper.program.grouping import EXTREMES, Grouping, equations, grouping_of, single_source
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import bound_variables, inner_variables, scope_variables
 from viewkeeper.program.types import NUMBER, Kind, Type
@@ -105,11 +105,22 @@ class _Extraction:
         assert ready or not waiting, "the check lets no such rule through"
         if not ready:
             return []
-        first = _alike(ready[0], visible)
-        return [a for a in ready if a is ready[0] or (first is not None and _is_over(_alike(a, visible), first))]
+        first = self._sharing(ready[0], visible)
+        return [a for a in ready if a is ready[0] or (first is not None and _is_over(self._sharing(a, visible), first))]
+
+    def _sharing(self, aggregate: Aggregate, visible: AbstractSet[str]) -> Aggregate | None:
+        """``_alike`` of an aggregate that can share a relation: min and max of groups, each of which has a value, in a single atom."""
+        found = _alike(aggregate, visible)
+        if found is None or aggregate.operation not in EXTREMES:
+            return found
+        assert aggregate.target is not None
+        in_groups = bool(inner_variables(aggregate) & visible)
+        if not in_groups or single_source(found) is None or self._target_type(aggregate.target, aggregate.body).nullable:
+            return None
+        return found
 
     def _extract_together(self, rule: Rule, *aggregates: Aggregate) -> list[Rule]:
-        """Counts, sums and means over the same rows.
+        """Counts, sums, means, minima and maxima over the same rows.
 
         p(x, n, s) :- q(x), n = count : { r(x, _) }, s = sum z : { r(x, z) }.           becomes
 
@@ -311,14 +322,11 @@ def _shared(rule: Rule, aggregate: Aggregate) -> list[str]:
     return [name for name in all_variables((rule.head, *rule.body)) if name in inside]
 
 
-_TOTALS = frozenset({"count", "sum", "mean"})
-
-
 def _alike(aggregate: Aggregate, visible: AbstractSet[str]) -> Aggregate | None:
     """The aggregate with other names for its own variables: the same for all that go over the same rows. None if it is not so plain."""
     plain = not any(isinstance(literal, Either) or any(aggregates_in(literal)) for literal in aggregate.body)
     targets = () if aggregate.target is None else (aggregate.target,)
-    if aggregate.operation not in _TOTALS or not plain or any(any(aggregates_of(term)) for term in targets):
+    if not plain or any(any(aggregates_of(term)) for term in targets):
         return None
     if (inner_variables(aggregate) & visible) - bound_inside(aggregate):
         return None

@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.program.ast import (
-    Aggregate,
     Atom,
     Column,
     Comparison,
@@ -28,10 +27,9 @@ from viewkeeper.program.ast import (
     Rule,
     Test,
     Variable,
-    Wildcard,
     all_variables,
 )
-from viewkeeper.program.grouping import Grouping, equations, grouping_of
+from viewkeeper.program.grouping import EXTREMES, Grouping, equations, grouping_of, single_source
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.rewrite.fresh import Names
@@ -41,17 +39,6 @@ def isolate_aggregates(program: Program) -> Program:
     isolation = _Isolation(program)
     rules = [new for rule in program.rules for new in isolation.rule(rule)]
     return replace(program, relations=(*program.relations, *isolation.relations), rules=tuple(rules))
-
-
-def single_source(aggregate: Aggregate) -> Atom | None:
-    """The atom that is all of the aggregate's body, with different variables at its places and the target among them."""
-    if len(aggregate.body) != 1 or not isinstance(aggregate.body[0], Atom):
-        return None
-    atom = aggregate.body[0]
-    variables = [a.name for a in atom.arguments if isinstance(a, Variable)]
-    plain = len(set(variables)) == len(variables) and all(isinstance(a, (Variable, Wildcard)) for a in atom.arguments)
-    target = aggregate.target
-    return atom if plain and isinstance(target, Variable) and target.name in variables else None
 
 
 @dataclass
@@ -77,8 +64,7 @@ class _Isolation:
             table = self._declare(f"{rule.head.relation}_group", columns)
             found = [Rule(Atom(table.name, plain), rule.body), Rule(rule.head, (Atom(table.name, plain),))]
         [first, *others] = grouping.aggregates
-        if first.operation in ("min", "max"):
-            assert not others, "they do not share a body with others"
+        if first.operation in EXTREMES and not others:  # with others it reads a single atom
             found[0:1] = self._values(found[0], grouping)
         return found
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from viewkeeper.program.ast import (
+    Aggregate,
     Atom,
     Call,
     Column,
@@ -32,7 +33,7 @@ from viewkeeper.program.ast import (
     Wildcard,
     relation_read,
 )
-from viewkeeper.program.grouping import Grouping, grouping_of
+from viewkeeper.program.grouping import EXTREMES, Grouping, grouping_of, single_source
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.plan import (
     COUNT,
@@ -42,6 +43,7 @@ from viewkeeper.program.plan import (
     Counted,
     External,
     Extreme,
+    First,
     Grouped,
     Plan,
     Recomputed,
@@ -55,7 +57,7 @@ from viewkeeper.program.strata import dependencies, reach, stratify
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer, may_be_null
 from viewkeeper.program.windows import Windowing, windowing_of
-from viewkeeper.rewrite.isolate_aggregates import single_source
+from viewkeeper.rewrite.drop_copies import drop_copies
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
 from viewkeeper.rewrite.rederivation_rules import rederivation_rules
 from viewkeeper.rewrite.share_auxiliaries import share_auxiliaries
@@ -85,6 +87,7 @@ def maintain(
         core, parts = specialise(core, frozenset(virtual))
         core, external = _reached(core, declared), external | parts.keys()
     core = share_auxiliaries(core, declared)
+    core = drop_copies(core, declared - external - virtual, declared)
     unstored = _unstored(core, external, declared)
     typer = Typer(dict(core.by_name), Hierarchy.of(core.types))
     steps: list[Step] = []
@@ -144,14 +147,20 @@ def _flat(relation: Relation, rules: Sequence[Rule], typer: Typer, together: Tog
         gain = beside(relation, "gain").name
         return Counted(relation, tuple(rules), _changes([_counting(rule, gain) for rule in rules], together))
     [rule] = rules
-    aggregate = grouping.aggregates[0]
-    if aggregate.operation in ("min", "max"):
-        atom = single_source(aggregate)
-        assert atom is not None and isinstance(aggregate.target, Variable)
-        places = {a.name: i for i, a in enumerate(atom.arguments) if isinstance(a, Variable)}
-        groups = tuple(places[name] for name in grouping.groups)
-        return Extreme(relation, rule, aggregate.operation, atom.relation, groups, places[aggregate.target.name])
-    return _grouped(relation, rule, grouping, typer, together)
+    firsts = tuple(_first(aggregate, grouping) for aggregate in grouping.aggregates)
+    if len(firsts) == 1 and firsts[0] is not None:
+        return Extreme(relation, rule, firsts[0])
+    return _grouped(relation, rule, grouping, firsts, typer, together)
+
+
+def _first(aggregate: Aggregate, grouping: Grouping) -> First | None:
+    if aggregate.operation not in EXTREMES:
+        return None
+    atom = single_source(aggregate)
+    assert atom is not None and isinstance(aggregate.target, Variable)
+    places = {a.name: i for i, a in enumerate(atom.arguments) if isinstance(a, Variable)}
+    groups = tuple(places[name] for name in grouping.groups)
+    return First(aggregate.operation, atom.relation, groups, places[aggregate.target.name])
 
 
 def _windowed(relation: Relation, rule: Rule, windowing: Windowing) -> Windowed:
@@ -160,15 +169,20 @@ def _windowed(relation: Relation, rule: Rule, windowing: Windowing) -> Windowed:
     return Windowed(relation, rule, windowing.source.relation, partition, tuple(map(heads.index, windowing.partition)))
 
 
-def _grouped(relation: Relation, rule: Rule, grouping: Grouping, typer: Typer, together: Together) -> Grouped:
+def _grouped(
+    relation: Relation, rule: Rule, grouping: Grouping, firsts: tuple[First | None, ...], typer: Typer, together: Together
+) -> Grouped:
     groups = relation.columns[: len(grouping.groups)]
-    targets = list(dict.fromkeys(a.target for a in grouping.aggregates if a.target is not None))
+    summed = [None if first else aggregate.target for aggregate, first in zip(grouping.aggregates, firsts, strict=True)]
+    # What is only looked up is told, too: a row that takes the place of another with the same sums may have another value.
+    every = (*summed, *(aggregate.target for aggregate in grouping.aggregates))
+    targets = list(dict.fromkeys(target for target in every if target is not None))
     columns = [Column(f"$target{i}", _target_type(target, grouping.body, typer)) for i, target in enumerate(targets)]
     gains = Relation(f"{relation.name}$gain", (*groups, *columns, Column(COUNT, NUMBER)))
     counting = Rule(Atom(gains.name, (*map(Variable, grouping.groups), *targets)), grouping.body)
-    places = tuple(None if a.target is None else targets.index(a.target) for a in grouping.aggregates)
+    places = tuple(None if target is None else targets.index(target) for target in summed)
     full, changes = _with(counting, _ONE), _changes([counting], together)
-    return Grouped(relation, rule, groups, grouping.aggregates, places, gains, full, changes)
+    return Grouped(relation, rule, groups, grouping.aggregates, places, gains, full, changes, firsts)
 
 
 def _target_type(target: Term, body: tuple[Literal, ...], typer: Typer) -> Type:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -31,7 +31,7 @@ from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 4
+FORMAT = 5
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
@@ -72,8 +72,7 @@ NOWHERE = "external"
 """The place of a view of which nothing is stored."""
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """A relation as the catalog knows it: ``changed`` and ``snapshot`` are commit numbers.
 
     What has changed since a snapshot is in the log, row by row.

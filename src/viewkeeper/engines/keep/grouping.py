@@ -11,10 +11,8 @@ from viewkeeper.engines.keep.changes import Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Column, Relation
-from viewkeeper.program.plan import PRESENT, SIGN, Extreme, Group
+from viewkeeper.program.plan import PRESENT, SIGN, Extreme, First, Group
 from viewkeeper.program.types import NUMBER
-
-EXACT = "$exact"
 
 
 class GroupKeeper:
@@ -114,69 +112,78 @@ class GroupKeeper:
         self.stored.changes.add([((*group, *row), sign) for row, sign in ((old, -1), (new, 1)) if row is not None])
 
 
+class Lookup:
+    """The first or last value of a group in an index of what it is taken from."""
+
+    def __init__(self, tables: Tables, first: First) -> None:
+        self._tables, self.first = tables, first
+        self.source = tables.relations[first.source]
+        self.target = f"r.{tables.name(self.source.columns[first.target].name)}"
+
+    def make_index(self) -> None:
+        self._tables.ordered_index(self.source, (*self.first.groups, self.first.target))
+
+    def groups(self, alias: str) -> list[str]:
+        return [f"{alias}.{self._tables.name(self.source.columns[i].name)}" for i in self.first.groups]
+
+    def sql(self, given: list[str]) -> str:
+        """The least or greatest value of a group whose columns are equal to these."""
+        where = "".join(f"{a} IS {b} AND " for a, b in zip(self.groups("r"), given, strict=False))
+        direction = "ASC" if self.first.operation == "min" else "DESC"
+        return (
+            f"SELECT {self.target} FROM {self._tables.table(self.source)} AS r WHERE {where}{self.target} IS NOT NULL"
+            f" ORDER BY {self.target} {direction} LIMIT 1"
+        )
+
+
 class ExtremeKeeper(GroupKeeper):
-    """min and max: the first or last value of the group in an index."""
+    """min and max alone."""
 
     def __init__(self, tables: Tables, step: Extreme) -> None:
-        super().__init__(tables, step.relation, len(step.groups))
-        self.step = step
-        self.source = tables.relations[step.source]
+        super().__init__(tables, step.relation, len(step.first.groups))
+        self.step, self.first, self.lookup = step, step.first, Lookup(tables, step.first)
         # What came and went in each group that is touched, as long as it is little.
         self._groups: dict[Row, list[Any]] = {}
         self._in_table = False
         self.make_touched()
 
     def prepare(self) -> None:
-        self.tables.ordered_index(self.source, (*self.step.groups, self.step.target))
-
-    def _names(self, alias: str) -> list[str]:
-        return [f"{alias}.{self.tables.name(self.source.columns[i].name)}" for i in self.step.groups]
+        self.lookup.make_index()
 
     def fill(self) -> None:
-        target = f"r.{self.tables.name(self.source.columns[self.step.target].name)}"
-        groups = self._names("r")
+        groups = self.lookup.groups("r")
         grouped = f" GROUP BY {', '.join(groups)}" if groups else ""
-        value = f"{self.step.operation}({target})"
+        value = f"{self.first.operation}({self.lookup.target})"
         chosen = ", ".join([*groups, value])
         self.tables.run(
-            f"INSERT INTO {self.stored.table} SELECT {chosen} FROM {self.tables.table(self.source)} AS r{grouped}"
+            f"INSERT INTO {self.stored.table} SELECT {chosen} FROM {self.tables.table(self.first.source)} AS r{grouped}"
             f" HAVING {value} IS NOT NULL"
         )
 
     def notice(self, group: Group, signs: Signs) -> None:
-        changes = self.tables.changes[self.step.source]
+        changes = self.tables.changes[self.first.source]
         if changes.few and not self._in_table:
             for row, _ in changes.rows():
-                self._groups.setdefault(tuple([row[i] for i in self.step.groups]), []).append(row[self.step.target])
+                self._groups.setdefault(tuple([row[i] for i in self.first.groups]), []).append(row[self.first.target])
             self.tables.noted(self)
             return
         self._in_table = True
-        chosen = ", ".join(self._names("c")) or "1"
+        chosen = ", ".join(self.lookup.groups("c")) or "1"
         self.touch(f"SELECT DISTINCT {chosen} FROM {changes.in_table()} AS c WHERE TRUE")
 
     def forget(self) -> None:
         self._groups, self._in_table = {}, False
         self.stored.changes.forget()
 
-    def _first(self, given: list[str]) -> str:
-        """The least or greatest value of a group whose columns are equal to these."""
-        target = f"r.{self.tables.name(self.source.columns[self.step.target].name)}"
-        where = "".join(f"{a} IS {b} AND " for a, b in zip(self._names("r"), given, strict=False))
-        direction = "ASC" if self.step.operation == "min" else "DESC"
-        return (
-            f"SELECT {target} FROM {self.tables.table(self.source)} AS r WHERE {where}{target} IS NOT NULL"
-            f" ORDER BY {target} {direction} LIMIT 1"
-        )
-
     @cached_property
     def _first_of_one(self) -> str:
-        return self._first(["?"] * len(self.groups))
+        return self.lookup.sql(["?"] * len(self.groups))
 
     def settle(self) -> None:
         if self._in_table:
-            self.tell([f"({self._first(self.names('t'))})"], "")
+            self.tell([f"({self.lookup.sql(self.names('t'))})"], "")
             return
-        is_inner = gt if self.step.operation == "min" else lt
+        is_inner = gt if self.first.operation == "min" else lt
         for group, values in self._groups.items():
             self.touched += 1
             found = self.row_of(group)

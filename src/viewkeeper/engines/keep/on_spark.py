@@ -215,6 +215,7 @@ class SparkWorker:
             folded = folded.selectExpr("1L AS present", "*")
         totals, rows = self.engine.kept(step.relation.name, folded)
         self._check(step.relation, rows)
+        keeper.make_indexes()
         keeper.forget_totals()
         state = tuple(Column(name, _TEXT if name.startswith(EXACT) else NUMBER) for name in keeper.sums)
         columns = step.gains.columns[: len(keeper.groups)] or (Column("present", NUMBER),)
@@ -224,11 +225,13 @@ class SparkWorker:
         return True
 
     def _fill_extreme(self, keeper: ExtremeKeeper) -> None:
-        step, relation = keeper.step, keeper.relation
-        source = column_names(keeper.source)
-        frame, _ = self._now(step.source)
-        groups = [source[i] for i in step.groups]
-        found = _grouped(frame, groups, {"$value": f"{step.operation}(`{source[step.target]}`)"}).where("`$value` IS NOT NULL")
+        first, relation = keeper.first, keeper.relation
+        source = column_names(keeper.lookup.source)
+        frame, _ = self._now(first.source)
+        groups = [source[i] for i in first.groups]
+        found = _grouped(frame, groups, {"$value": f"{first.operation}(`{source[first.target]}`)"}).where(
+            "`$value` IS NOT NULL"
+        )
         kept, rows = self.engine.kept(relation.name, found.toDF(*column_names(relation)))
         self._take(relation, (kept, rows))
         self._insert(keeper.stored.table, relation, kept, rows)

@@ -3,23 +3,24 @@
 A group is there as long as it has derivations, and then each aggregate has a value. So what is stored stands in the group's own row,
 behind its values: one row to find and to change. Two things are otherwise, and have a table of their own for what is stored: a mean of
 values all of which may be NULL, and one group of everything, which is there also without a derivation.
+
+Minima and maxima of the same rows are values of the group, too. Nothing is stored for them: they are looked up in an index.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
 
 from viewkeeper.engines.embedded import column_definition
 from viewkeeper.engines.keep.changes import Gains, Row
-from viewkeeper.engines.keep.grouping import GroupKeeper
+from viewkeeper.engines.keep.grouping import GroupKeeper, Lookup
 from viewkeeper.engines.keep.keeper import Signs
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.scalar import ExactSum
 from viewkeeper.engines.sqlite_dialect import sum_parts
 from viewkeeper.program.ast import Column, Relation
-from viewkeeper.program.plan import COUNT, ID, Group, Grouped
+from viewkeeper.program.plan import COUNT, ID, First, Group, Grouped
 from viewkeeper.program.types import MAX_PRECISION, NUMBER, SYMBOL, Kind, Type
 
 EXACT = "$exact"
@@ -32,7 +33,12 @@ def total_keeper(tables: Tables, step: Grouped) -> TotalKeeper:
         aggregate.operation == "mean" and place is not None and targets[place].type.nullable
         for aggregate, place in zip(step.aggregates, step.targets, strict=True)
     )
+    may_be_missing |= any(_reads_null(tables, first) for first in step.firsts if first is not None)
     return TotalsApart(tables, step) if may_be_missing or not step.groups else TotalsWithin(tables, step)
+
+
+def _reads_null(tables: Tables, first: First) -> bool:
+    return tables.relations[first.source].columns[first.target].type.nullable
 
 
 class TotalKeeper(GroupKeeper, ABC):
@@ -43,9 +49,12 @@ class TotalKeeper(GroupKeeper, ABC):
     def __init__(self, tables: Tables, step: Grouped) -> None:
         super().__init__(tables, step.relation, len(step.groups))
         self.step = step
-        self.targets = step.gains.columns[len(step.groups) : -1]
+        self._gained = step.gains.columns[len(step.groups) : -1]
+        # Those that are summed up.
+        self.targets = self._gained[: len({place for place in step.targets if place is not None})]
         self.gains = Gains(tables, step.relation, step.gains, step.changes)
         self.gain = self.gains.table
+        self.lookups = [None if first is None else Lookup(tables, first) for first in step.firsts]
 
     # What is summed up for a group: name → expression over gains ($t0, $t1 … are the targets, $n how often they come)
 
@@ -75,8 +84,13 @@ class TotalKeeper(GroupKeeper, ABC):
 
     def values(self, alias: str) -> list[str]:
         """The results of a group."""
-        aggregates = zip(self.step.aggregates, self.step.targets, self.results, strict=True)
-        return [self._value(alias, a.operation, target, result.type) for a, target, result in aggregates]
+        aggregates = zip(self.step.aggregates, self.step.targets, self.lookups, self.results, strict=True)
+        return [
+            self._value(alias, aggregate.operation, target, result.type)
+            if lookup is None
+            else f"({lookup.sql(self.names(alias) if self.groups else [])})"
+            for aggregate, target, lookup, result in aggregates
+        ]
 
     def _value(self, alias: str, operation: str, place: int | None, result: Type) -> str:
         if operation == "count" or place is None:
@@ -91,6 +105,13 @@ class TotalKeeper(GroupKeeper, ABC):
 
     def prepare(self) -> None:
         self.gains.prepare()
+        self.make_indexes()
+
+    def make_indexes(self) -> None:
+        """Those in which minima and maxima are looked up."""
+        for lookup in self.lookups:
+            if lookup is not None:
+                lookup.make_index()
 
     def folded(self, source: str) -> str:
         """Gains added up by group; without columns to group by there is one group, also of nothing."""
@@ -105,9 +126,10 @@ class TotalKeeper(GroupKeeper, ABC):
         return f'SELECT {group}"{COUNT}" AS "$n"{targets} FROM {source}'
 
     def _gain_names(self) -> list[str]:
-        return [*(self.names() if self.groups else []), *(f'"{target.name}"' for target in self.targets), f'"{COUNT}"']
+        return [*(self.names() if self.groups else []), *(f'"{target.name}"' for target in self._gained), f'"{COUNT}"']
 
     def fill(self) -> None:
+        self.make_indexes()
         self.forget_totals()
         select = self.tables.select(self.step.full)
         renamed = ", ".join(f"c{i} AS {name}" for i, name in enumerate(self._gain_names()))
@@ -242,38 +264,42 @@ class TotalsWithin(TotalKeeper):
         )
 
     @cached_property
-    def _of_totals(self) -> tuple[str, str]:
-        """A group's totals: something added; the first ones. Both tell what the values are then."""
-        table = self.stored.table.removeprefix("main.")
-        results = [self.tables.name(c.name) for c in self.results]
-        values = [f'CASE WHEN "$n" <> 0 THEN {value} END' for value in self.values(table)]
-        added = ", ".join(f'"{name}" = {sql}' for name, sql in self.added("{}", "?").items())
+    def _of_totals(self) -> tuple[str, str, str, str]:
+        """A group's row: what it is and becomes when something is added; it becomes that; a new one; it goes."""
+        table, results = self.stored.table, [self.tables.name(c.name) for c in self.results]
+        old = [f'{result} AS "$o{i}"' for i, result in enumerate(results)]
+        sums = [f'{sql} AS "{name}"' for name, sql in self.added("{}", "?").items()]
+        inner = ", ".join([f'rowid AS "{ID}"', *self.names(), *old, *sums])
+        totals = [f's."{name}"' for name in self.sums]
+        values = [f'CASE WHEN s."$n" <> 0 THEN {value} END' for value in self.values("s")]
+        told = ", ".join([f's."{ID}"', *(f's."$o{i}"' for i in range(len(results))), *values, *totals])
         given = ", ".join([*(f"? AS {name}" for name in self.names()), *(f'? AS "{name}"' for name in self.sums)])
-        first = ", ".join([*self.names("s"), *self.values("s"), *(f's."{name}"' for name in self.sums)])
+        updated = ", ".join(f"{name} = ?" for name in (*results, *(f'"{name}"' for name in self.sums)))
         return (
-            f"UPDATE {self.stored.table} SET {added} WHERE {self.tables.given(self.groups)}"
-            f' RETURNING rowid, "$n", {", ".join([*results, *values])}',
-            f"INSERT INTO {self.stored.table} ({self._columns}) SELECT {first} FROM (SELECT {given}) AS s"
-            f" RETURNING {', '.join(results)}",
+            f"SELECT {told} FROM (SELECT {inner} FROM {table} WHERE {self.tables.given(self.groups)}) AS s",
+            f"UPDATE {table} SET {updated} WHERE rowid = ?",
+            f"INSERT INTO {table} ({self._columns}) SELECT {', '.join([*self.names('s'), *self.values('s'), *totals])}"
+            f" FROM (SELECT {given}) AS s RETURNING {', '.join(results)}",
+            f"DELETE FROM {table} WHERE rowid = ?",
         )
 
     def settle_group(self, group: Row, sums: list[int | str]) -> None:
-        add, insert = self._of_totals
-        _, _, update, delete = self.of_group
-        fetch, run, name, width = self.tables.fetch, self.tables.run, self.relation.name, len(self.results)
-        found: list[tuple[Any, ...]] = fetch(add, (*sums, *group), name)
+        look, update, insert, delete = self._of_totals
+        name, width, changes = self.relation.name, len(self.results), self.stored.changes
+        found = self.tables.fetch(look, (*sums, *group), name)
         if not found:
-            [new] = fetch(insert, (*group, *sums), name)
-            self.stored.changes.add([((*group, *new), 1)])
+            [new] = self.tables.fetch(insert, (*group, *sums), name)
+            changes.add([((*group, *new), 1)])
             return
-        [(rowid, number, *values)] = found
-        old, fresh = tuple(values[:width]), tuple(values[width:])
-        if number == 0:
-            run(delete, (rowid,))
-            self.stored.changes.add([((*group, *old), -1)])
-        elif old != fresh:
-            run(update, (*fresh, rowid))
-            self.stored.changes.add([((*group, *old), -1), ((*group, *fresh), 1)])
+        [(rowid, *row)] = found
+        old, fresh = tuple(row[:width]), tuple(row[width : 2 * width])
+        if row[2 * width] == 0:
+            self.tables.run(delete, (rowid,))
+            changes.add([((*group, *old), -1)])
+            return
+        self.tables.run(update, (*row[width:], rowid))
+        if old != fresh:
+            changes.add([((*group, *old), -1), ((*group, *fresh), 1)])
 
 
 class TotalsApart(TotalKeeper):
