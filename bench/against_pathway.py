@@ -57,7 +57,10 @@ def viewkeeper(view: str, durable: bool = True) -> Callable[[Run], dict[str, Any
     def subject(run: Run) -> dict[str, Any]:
         with loaded(program, *files_of(view), durable=durable) as (warehouse, load):
             [before] = warehouse.show(name)
-            done = {part: commits(warehouse, changes, name) for part, changes in changes_of(view).items()}
+            parts = changes_of(view)
+            # Nobody else reaches what is in Pathway's process either.
+            with warehouse.hold():
+                done = {part: commits(warehouse, changes, name) for part, changes in parts.items()}
         return {"load": load, "rows": before.rows, "parts": done}
 
     return subject

@@ -317,4 +317,28 @@ each(w, n, x, d) :- who(w), n = count : { pay(w, _, _, _) }, x = sum a * 2 : { p
 means(w, x, f, d) :- pay(w, _, _, _), x = mean a : { pay(w, a, _, _) }, f = mean b : { pay(w, _, b, _) }, d = mean c : { pay(w, _, _, c) }.
 .decl some(w: symbol, n: number, x: number)
 some(w, n, x) :- who(w), n = count : { pay(w, a, _, _), a > 2 }, x = sum b + 1 : { pay(w, b, _, _), b > 2 }, n < 9.""",
+    "minima and maxima beside totals of the same rows": """
+.decl sale(shop: number, item: symbol, price: number, f: float)
+.decl summary(shop: number, dearest: number, n: number, first: symbol, total: number, low: float, mean: float)
+summary(s, d, n, i, t, l, m) :- sale(s, _, _, _), n = count : { sale(s, _, _, _) }, d = max p : { sale(s, _, p, _) }, i = min x : { sale(s, x, _, _) }, t = sum p : { sale(s, _, p, _) }, l = min f : { sale(s, _, _, f) }, m = mean f : { sale(s, _, _, f) }.
+.decl turned(dearest: number, shop: number, n: number)
+turned(d, s, n) :- sale(s, _, _, _), n = count : { sale(s, _, _, _) }, d = max p : { sale(s, _, p, _) }.
+.decl spread(shop: number, low: number, high: number)
+spread(s, l, h) :- l = min p : { sale(s, i, p, f) }, h = max p : { sale(s, i, p, f) }.
+.decl wide(shop: number, n: number)
+wide(s, n) :- spread(s, l, h), h - l > 1, summary(s, h, n, _, _, _, _), !turned(h, s, 1).
+.decl all(n: number, last: symbol)
+all(n, l) :- n = count : { sale(s, i, p, f) }, l = max i : { sale(s, i, p, f) }.
+.decl pair(item: symbol, shop: number, n: number, high: number)
+pair(i, s, n, h) :- n = count : { sale(s, i, p, f) }, h = max p : { sale(s, i, p, f) }.""",
+    "minima and maxima of values that may be NULL, beside totals": """
+.decl r(g: number?, x: number?, t: symbol?)
+.decl both(g: number?, n: number, high: number)
+both(g, n, h) :- n = count : { r(g, x, t) }, h = max x : { r(g, x, t) }.
+.decl texts(g: number?, n: number, s: number, first: symbol)
+texts(g, n, s, f) :- n = count : { r(g, x, t) }, s = sum x : { r(g, x, t) }, f = min t : { r(g, x, t) }.
+.decl known(g: number, n: number, low: number)
+known(g, n, l) :- r(g, _, _), n = count : { r(g, _, _) }, l = min x : { r(g, x, _) }, g > 0.
+.decl all(n: number, low: number, high: symbol)
+all(n, l, h) :- n = count : { r(g, x, t) }, l = min x : { r(g, x, t) }, h = max t : { r(g, x, t) }.""",
 }

@@ -218,7 +218,7 @@ class Change(State):
                 went = [row for row, present in wanted.rows.items() if not present]
                 self.cold.want(wanted.relation, came, went)
                 continue
-            signs = self.maintainer.base(name).net_of(wanted.rows)
+            signs = self.maintainer.base(name).net_of(wanted.rows, alone=len(pending) == 1)
             if signs:
                 self.signs[name] = signs
 
@@ -324,7 +324,7 @@ class Change(State):
                 view = self._view(name)
                 told = self.views.get(view)  # what an inner relation took is part of what its view took
                 if told is None:
-                    self.views[view] = Maintained(view, how, engine, seconds, reason, touched, rederived)
+                    self.views[view] = Maintained(view, how, engine, seconds, touched, reason, rederived)
                     continue
                 told.add(seconds, touched, rederived)
                 if how == "recomputation" or (view == name and told.strategy != "recomputation"):
@@ -482,12 +482,11 @@ class Change(State):
         seconds = time.monotonic() - self.started
         engines = {view.engine for view in self.views.values()} or {choice.engine}
         engine = engines.pop() if len(engines) == 1 else choice.engine
-        detail = {"reason": choice.reason, "views": [view.record() for view in self.views.values() if view.view in self.kept]}
+        views = {name: view for name, view in self.views.items() if name in self.kept}
         self.log.write()
-        self.catalog.add_commit(self.commit, kind, engine, seconds, detail)
+        self.catalog.add_commit(self.commit, kind, engine, seconds, {"reason": choice.reason, "views": [*views.values()]})
         self.last = self.commit
         rows = {name: self.kept[name].rows for name in sorted({*self.defined, *self.changes}) if name in self.kept}
-        views = {name: view for name, view in self.views.items() if name in self.kept}
         changes = dict(self.changes)
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=changes, views=views, violations=violations)
 

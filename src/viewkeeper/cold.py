@@ -115,7 +115,7 @@ class Cold:
                 how = "recomputation" if change.kept[name].rows else "first computation"
                 self._keep(engine, change.program.relation(name))
                 seconds = time.perf_counter() - started
-                change.views[name] = Maintained(name, how, choice.engine, seconds, "kept as a snapshot only")
+                change.views[name] = Maintained(name, how, choice.engine, seconds, 0, "kept as a snapshot only")
         if kept_in_catalog:
             change.drop_unused_tables()
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from viewkeeper.answer import text_of
 from viewkeeper.changed import Changed
 from viewkeeper.errors import shortened
@@ -39,9 +41,8 @@ def silent(progress: Progress | Loading) -> None:
     """Tells nobody."""
 
 
-@dataclass
-class Maintained:
-    """How a commit brought a view up to date. ``touched``: rows and derivations it looked at on the way.
+class Maintained(msgspec.Struct, omit_defaults=True):
+    """How a commit brought a view up to date; the catalog keeps it like this. ``touched``: rows and derivations it looked at on the way.
 
     ``rederived``: rows from before the commit, or after it, that had to be derived again, of views that are not stored.
     """
@@ -50,8 +51,8 @@ class Maintained:
     strategy: str
     engine: str
     seconds: float
+    touched: int
     reason: str = ""
-    touched: int = 0
     rederived: int = 0
 
     def add(self, seconds: float, touched: int, rederived: int) -> None:
@@ -59,21 +60,6 @@ class Maintained:
         self.seconds += seconds
         self.touched += touched
         self.rederived += rederived
-
-    def record(self) -> dict[str, object]:
-        """As the catalog keeps it."""
-        found: dict[str, object] = {
-            "view": self.view,
-            "strategy": self.strategy,
-            "engine": self.engine,
-            "seconds": self.seconds,
-            "touched": self.touched,
-        }
-        if self.reason:
-            found["reason"] = self.reason
-        if self.rederived:
-            found["rederived"] = self.rederived
-        return found
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class Redefinition:
                 change.maintainer.hold(name)
                 how = "recomputation" if change.aside.rows.get(name) else "first computation"
                 engine = "spark" if name in elsewhere else "embedded"
-                change.views[name] = Maintained(name, how, engine, seconds, "its definition changed")
+                change.views[name] = Maintained(name, how, engine, seconds, 0, "its definition changed")
                 self._tell(self.program.relation(name))
 
     def _fill(self, names: list[str], worker: Worker) -> set[str]:

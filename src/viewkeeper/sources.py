@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -229,6 +230,7 @@ def _converter(relation: Relation, reading: Reading) -> Callable[[int, Any], tup
     return convert
 
 
+@lru_cache(256)
 def _storer(type_: Type) -> Callable[[Any], Stored]:
     """``_stored`` for one type; values of the class that is usual for it take a short way."""
     usual = plain_check(type_)

@@ -99,19 +99,19 @@ class Prepared:
             yield {k: Poison(v.kind) if isinstance(v, OracleError) else v for k, v in env.items()}, None
 
     def groups(self) -> Iterator[Found]:
-        """A rule that is one equation with an aggregate: once for each value of the head's other variables."""
-        (equation,) = self.rule.body
-        assert isinstance(equation, Compare)
-        (agg,) = aggregates(equation.left) + aggregates(equation.right)
-        groups: dict[tuple[Value | Poison, ...], list[Found]] = {}
-        for env, error in self.distinct(agg, {}):
-            groups.setdefault(tuple(env[v] for v in self.rule.grouping), []).append((env, error))
-        for key, found in groups.items():
+        """A rule that is equations with an aggregate each: once for each value of the head's other variables."""
+        aggs = [agg for eq in self.rule.body for term in literal_terms(eq) for agg in aggregates(term)]
+        of_agg: list[dict[tuple[Value | Poison, ...], list[Found]]] = [{} for _ in aggs]
+        for agg, groups in zip(aggs, of_agg, strict=True):
+            for env, error in self.distinct(agg, {}):
+                groups.setdefault(tuple(env[v] for v in self.rule.grouping), []).append((env, error))
+        for key in of_agg[0]:
             try:
-                self.grouped[agg.id] = self.combine(agg, found)
+                for agg, groups in zip(aggs, of_agg, strict=True):
+                    self.grouped[agg.id] = self.combine(agg, groups.get(key, []))
             except NoValue:
                 continue
-            yield from self.solve((equation,), dict(zip(self.rule.grouping, key, strict=True)), None)
+            yield from self.solve(self.rule.body, dict(zip(self.rule.grouping, key, strict=True)), None)
         self.grouped.clear()
 
     # Assignments.

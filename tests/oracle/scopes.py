@@ -29,7 +29,7 @@ from .syntax import (
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Heads and one conjunction. `grouping` are the head's variables that only the single aggregate binds."""
+    """Heads and one conjunction. `grouping` are the head's variables that only the aggregates bind, where there is nothing else."""
 
     heads: tuple[Atom, ...]
     body: tuple[Literal, ...]
@@ -50,11 +50,8 @@ def rule(clause: Clause, conj: tuple[Literal, ...]) -> Rule:
     extra: list[Literal] = []
     heads = tuple(Atom(h.relation, tuple(rename(a, scope, {}, extra) for a in h.args)) for h in clause.heads)
     grouping: set[str] = set()
-    if (
-        len(conj) == 1
-        and isinstance(conj[0], Compare)
-        and conj[0].op == "="
-        and len(aggregates(conj[0].left) + aggregates(conj[0].right)) == 1
+    if conj and all(
+        isinstance(lit, Compare) and lit.op == "=" and len(aggregates(lit.left) + aggregates(lit.right)) == 1 for lit in conj
     ):
         grouping = head_vars - body_vars
     return Rule(heads, (*body, *extra), tuple(sorted(grouping)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,9 +36,12 @@ FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
 """The directory that readers hold, so that no file they may need is removed."""
-# The write-ahead log is folded after so many transactions, or changes of rows.
+# The write-ahead log is folded after so many transactions, changes of rows that are logged, or changes of rows at all, also of temporary ones.
 _FOLD_EVERY = 250
-_MANY_CHANGES = 5000
+_MANY_LOGGED = 5_000
+_MANY_CHANGES = 200_000
+# The space of a longer write-ahead log is given back. What is written where something was written before is on the disk sooner.
+_LONG_LOG = 32 * 1024 * 1024
 # Relations that merely have other rows are written down only with every so many commits: a page less for the others.
 WRITE_EVERY = 64
 _END = 2**63 - 1
@@ -114,9 +117,10 @@ class Catalog:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
         self._folding = Folding(directory / FILE)
-        self._unfolded = self._folded_changes = 0
+        self._unfolded = self._logged = self._folded_changes = 0
         if writable:
             connection.execute("PRAGMA wal_autocheckpoint=0")
+            connection.execute(f"PRAGMA journal_size_limit={_LONG_LOG}")
 
     # ---- opening
 
@@ -178,23 +182,31 @@ class Catalog:
 
     # ---- transactions
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> _Transaction:
         """All or nothing; durable when it ends."""
-        with translated(self.directory), self._folding.writing:
+        return _Transaction(self)
+
+    def begin(self) -> None:
+        self._folding.writing.acquire()
+        try:
             self.connection.execute("BEGIN IMMEDIATE")
-            ending = False
-            try:
-                yield
-                ending = True
+        except BaseException:
+            self._folding.writing.release()
+            raise
+
+    def end(self, well: bool) -> None:
+        """Commits what was begun, if it went well."""
+        try:
+            if well:
                 self.connection.execute("COMMIT")
                 self._fold_log()
-            except KeyboardInterrupt:
-                if ending and not self.connection.in_transaction:
-                    raise InterruptedLate from None
-                raise
-            finally:
-                self._roll_back()
+        except KeyboardInterrupt:
+            if not self.connection.in_transaction:
+                raise InterruptedLate from None
+            raise
+        finally:
+            self._roll_back()
+            self._folding.writing.release()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -218,9 +230,9 @@ class Catalog:
     def _fold_log(self) -> None:
         """Small changes do not make a long log quickly."""
         self._unfolded += 1
-        changes = self.connection.total_changes
-        if self._unfolded >= _FOLD_EVERY or changes - self._folded_changes >= _MANY_CHANGES:
-            self._unfolded, self._folded_changes = 0, changes
+        more = self.connection.total_changes - self._folded_changes
+        if self._unfolded >= _FOLD_EVERY or self._logged >= _MANY_LOGGED or more >= _MANY_CHANGES:
+            self._unfolded, self._logged, self._folded_changes = 0, 0, self.connection.total_changes
             self._folding.start()
 
     # ---- definitions
@@ -255,8 +267,10 @@ class Catalog:
             ),
         )
 
-    def add_changes(self, changes: Iterable[tuple[int, str, int, int, str, bytes | None]]) -> None:
+    def add_changes(self, changes: Sequence[tuple[int, str, int, int, str, bytes | None]]) -> None:
         """commit_id, relation, inserted, deleted, form, rows."""
+        for _, _, inserted, deleted, _, _ in changes:
+            self._logged += inserted + deleted
         self.connection.executemany('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?, ?)', changes)
 
     def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:
@@ -338,6 +352,29 @@ class Catalog:
 
     def remove_relation(self, name: str) -> None:
         self.connection.execute('DELETE FROM "$relation" WHERE name = ?', (name,))
+
+
+class _Transaction(translated):
+    """A transaction of a catalog. A class and not a generator: every commit passes here."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__(catalog.directory)
+        self._catalog = catalog
+
+    def __enter__(self) -> None:
+        try:
+            self._catalog.begin()
+        except BaseException as error:
+            super().__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._catalog.end(well=error is None)
+        except BaseException as failure:
+            super().__exit__(type(failure), failure, failure.__traceback__)
+            raise
+        super().__exit__(kind, error, trace)
 
 
 @lru_cache(1)

@@ -7,21 +7,17 @@ these have added, while the next one waits. After that the log begins anew.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
-
-# The space of a longer log is given back.
-_LONG_LOG = 32 * 1024 * 1024
 
 
 class Folding:
     """The log of one database. ``writing`` is held by who changes the database, in the process that folds."""
 
     def __init__(self, database: Path) -> None:
-        self._database, self._log = database, f"{database}-wal"
+        self._database = database
         self._thread: threading.Thread | None = None
         self.writing = threading.Lock()
 
@@ -44,8 +40,7 @@ class Folding:
         with suppress(OSError, sqlite3.Error), closing(self._connect()) as database:
             database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             with self.writing:
-                is_long = os.stat(self._log).st_size > _LONG_LOG
-                database.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if is_long else 'RESTART'})").fetchall()
+                database.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._database, isolation_level=None, timeout=0)

@@ -51,6 +51,8 @@ class Changes:
         self.number = 0
         self._rows: list[Signed] | None = []
         self._in_table = self._put = False
+        # Of a base relation: is what is noted in its table already?
+        self.brought_in = False
 
     def rolled_back(self) -> None:
         """The table is as it was when rows were noted."""

@@ -115,6 +115,7 @@ class BaseKeeper:
         self._there = f"SELECT 1 FROM {stored.table} WHERE {same}"
         self._delete = f"DELETE FROM {stored.table} WHERE {same}"
         self._insert = f"INSERT INTO {stored.table} ({stored.columns}) VALUES ({places})"
+        self._add = f"{self._insert} ON CONFLICT DO NOTHING"
 
     def create(self) -> None:
         self.stored.create()
@@ -133,6 +134,8 @@ class BaseKeeper:
 
     def settle(self) -> None:
         changes = self.stored.changes
+        if changes.brought_in:
+            return
         if not changes.few:
             changes.in_table()
             self.stored.apply()
@@ -160,16 +163,33 @@ class BaseKeeper:
             stored.changes.note(f"SELECT {stored.of('w')}, {sign} FROM {self.wanted} AS w WHERE {condition}")
         return stored.changes.signs()
 
-    def net_of(self, wanted: Mapping[Row, bool]) -> frozenset[int]:
-        """The same of rows that are known to be different: whether each shall be there."""
+    def net_of(self, wanted: Mapping[Row, bool], alone: bool = False) -> frozenset[int]:
+        """The same of rows that are known to be different: whether each shall be there. ``alone``: nothing else changes."""
         if not is_few(len(wanted)):
             for present in (True, False):
                 self.want([row for row, wish in wanted.items() if wish is present], present)
             return self.net()
         tables, changes = self.stored.tables, self.stored.changes
-        there = ((row, wish, bool(tables.fetch(self._there, row))) for row, wish in wanted.items())
-        changes.add([(row, 1 if wish else -1) for row, wish, found in there if found is not wish])
+        if alone and (not self.relations[0].key or sum(wanted.values()) <= 1):
+            self._bring_in(wanted)
+        else:
+            there = ((row, wish, bool(tables.fetch(self._there, row))) for row, wish in wanted.items())
+            changes.add([(row, 1 if wish else -1) for row, wish, found in there if found is not wish])
         return changes.signs()
+
+    def _bring_in(self, wanted: Mapping[Row, bool]) -> None:
+        """Notes what changes, and brings it in without waiting for its turn: trying tells whether a row is there.
+
+        A row that does not come because another one has its key is noted all the same; its turn is when that is refused.
+        """
+        tables, changes = self.stored.tables, self.stored.changes
+        went = [(row, -1) for row, wish in wanted.items() if not wish and tables.run(self._delete, row).rowcount]
+        came = [(row, 1) for row, wish in wanted.items() if wish and tables.run(self._add, row).rowcount]
+        changes.brought_in = True
+        if self.relations[0].key and not came:
+            came = [(row, 1) for row, wish in wanted.items() if wish and not tables.fetch(self._there, row)]
+            changes.brought_in = not came
+        changes.add([*went, *came])
 
     def came(self) -> int:
         """How many rows are noted as coming."""
