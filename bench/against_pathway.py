@@ -21,7 +21,8 @@ from bench.section import TIMES, Goal, Run, Section, Times, agree, goals
 
 ROOT = Path(__file__).parent.parent
 CHANGES = 1_000
-MAXIMA = 50
+# Rows that hold a maximum, and how often each is deleted and inserted again.
+MAXIMA, ROUNDS = 50, 4
 LIMIT = 600
 TOTALS = f"""{DEPENDS}
 .decl package(name: symbol, version: symbol, section: symbol, installed_kb: number)
@@ -43,7 +44,7 @@ def changes_of(view: str) -> dict[str, list[Change]]:
     parts = stream(CHANGES)
     if view == "totals":
         heaviest: list[Row] = duckdb_with("depends", "package").execute(LARGEST).fetchall()[:MAXIMA]
-        parts["maxima"] = [(op, "depends", row) for row in heaviest for op in ("delete", "insert")]
+        parts["maxima"] = [(op, "depends", row) for row in heaviest * ROUNDS for op in ("delete", "insert")]
     return parts
 
 
@@ -151,7 +152,8 @@ def text(results: Mapping[str, Any]) -> list[str]:
     closure, their_closure = results["viewkeeper closure"], results["pathway closure"]
     totals, their_totals = results["viewkeeper totals"], results["pathway totals"]
     lines = [
-        "The same one-row changes of `depends`, one after the other. Pathway's time is from sending a row until the view's output has it.",
+        "The same one-row changes of `depends`, one after the other. Pathway's time is from sending a row until the view's output has it. Each keeps its data to itself meanwhile",
+        "(`hold`).",
         "",
         "The closure:",
         "",

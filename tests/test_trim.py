@@ -106,7 +106,7 @@ def test_trimming_less_changes_nothing(path: Path) -> None:
 
 def test_by_age(path: Path) -> None:
     with closing(sqlite3.connect(path / "catalog.db")) as connection, connection:
-        connection.execute("""UPDATE "$commit" SET time = '2020-01-01T00:00:00Z' WHERE id <= 4""")
+        connection.execute("""UPDATE "$log" SET form = '2020-01-01T00:00:00Z' WHERE commit_id <= 4 AND relation = ''""")
     with vk.open(path) as shop:
         assert shop.trim_log(timedelta(days=365_000)) == 1
         assert shop.trim_log(timedelta.max) == 1
@@ -114,7 +114,7 @@ def test_by_age(path: Path) -> None:
         assert shop.trim_log(timedelta(days=30)) == 5
         assert [one.number for one in shop.log()] == [5, 6, 7, 8, 9, 10]
         with closing(sqlite3.connect(path / "catalog.db")) as connection, connection:
-            connection.execute("""UPDATE "$commit" SET time = '2020-01-01T00:00:00Z'""")
+            connection.execute("""UPDATE "$log" SET form = '2020-01-01T00:00:00Z' WHERE relation = ''""")
         assert shop.trim_log(timedelta(seconds=5)) == 11
 
 

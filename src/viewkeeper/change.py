@@ -483,8 +483,8 @@ class Change(State):
         engines = {view.engine for view in self.views.values()} or {choice.engine}
         engine = engines.pop() if len(engines) == 1 else choice.engine
         views = {name: view for name, view in self.views.items() if name in self.kept}
-        self.log.write()
-        self.catalog.add_commit(self.commit, kind, engine, seconds, {"reason": choice.reason, "views": [*views.values()]})
+        detail = {"reason": choice.reason, "views": [*views.values()]}
+        self.catalog.add_commit(self.commit, kind, engine, seconds, detail, self.log.added)
         self.last = self.commit
         rows = {name: self.kept[name].rows for name in sorted({*self.defined, *self.changes}) if name in self.kept}
         changes = dict(self.changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import statistics
 from collections.abc import Iterator, Mapping
@@ -99,8 +98,8 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
 def cost_of(view: str, kept: Kept, catalog: Catalog) -> Cost:
     """As the last commits and the catalog tell it."""
     seconds: dict[str, list[float]] = {}
-    for *_, text in catalog.commits(max(0, catalog.last_commit() - _RECENT)):
-        for record in json.loads(text).get("views", []):
+    for *_, detail in catalog.commits(max(0, catalog.last_commit() - _RECENT)):
+        for record in detail.get("views", []):
             if record["view"] == view:
                 seconds.setdefault(record["strategy"], []).append(record["seconds"])
     seen = tuple((how, len(found), statistics.median(found)) for how, found in sorted(seconds.items()))

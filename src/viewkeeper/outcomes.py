@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,9 +171,8 @@ def logged(catalog: Catalog, since: int, relation: str | None, until: int | None
     for commit, name, inserted, deleted, _ in catalog.changes(since, until, relation):
         changes.setdefault(commit, {})[name] = (inserted, deleted)
     found = []
-    for number, time, kind, engine, seconds, text in catalog.commits(since, until):
+    for number, time, kind, engine, seconds, detail in catalog.commits(since, until):
         if relation is None or number in changes:
-            detail = json.loads(text)
             views = [view for view in detail.get("views", []) if relation in (None, view["view"])]
             found.append(Logged(number, time, kind, engine, seconds, detail["reason"], changes.get(number, {}), views))
     return found

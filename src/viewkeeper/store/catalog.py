@@ -2,9 +2,9 @@
 
     $meta         format version
     $definition   what was defined and dropped, in order, as it was given
-    $commit       one row for each change of the warehouse
-    $change       which relations it changed, and how: see ``store.log``
-    $relation     how many rows each relation has, and where they are: as of a commit, what came and went since is in $change
+    $log          for each commit, a change of the warehouse, a row for each relation that it changed (see ``store.log``), and before those
+                  one for itself: without a relation, its time as the form, and what else is known of it as the rows
+    $relation     how many rows each relation has, and where they are: as of a commit, what came and went since is in $log
     $key          names of transactions that are made only once: see ``store.keys``
 
 Relations themselves are tables without a ``$`` in front. Everything a commit changes is one SQLite transaction.
@@ -55,10 +55,7 @@ _SCHEMA = f"""
 CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE "$definition" (
     id INTEGER PRIMARY KEY, commit_id INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL) STRICT;
-CREATE TABLE "$commit" (
-    id INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, engine TEXT NOT NULL, seconds REAL NOT NULL,
-    detail TEXT NOT NULL) STRICT;
-CREATE TABLE "$change" (
+CREATE TABLE "$log" (
     commit_id INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
     form TEXT NOT NULL, rows BLOB, PRIMARY KEY (commit_id, relation)) STRICT, WITHOUT ROWID;
 CREATE TABLE "$relation" (
@@ -68,8 +65,14 @@ CREATE TABLE "$relation" (
 """
 
 
-TABLES = frozenset({"$meta", "$definition", "$commit", "$change", "$relation", "$key"})
+TABLES = frozenset({"$meta", "$definition", "$log", "$relation", "$key"})
 
+
+# The name of the relation in a commit's own row of the log: none has it.
+_COMMIT = ""
+
+Logged = tuple[int, str, int, int, str, bytes | None]
+"""What a commit did to a relation: commit_id, relation, inserted, deleted, form, rows."""
 
 NOWHERE = "external"
 """The place of a view of which nothing is stored."""
@@ -251,46 +254,37 @@ class Catalog:
     # ---- commits
 
     def last_commit(self) -> int:
-        [[last]] = self.connection.execute('SELECT coalesce(max(id), 0) FROM "$commit"')
+        [[last]] = self.connection.execute('SELECT coalesce(max(commit_id), 0) FROM "$log"')
         return int(last)
 
-    def add_commit(self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any]) -> None:
-        self.connection.execute(
-            'INSERT INTO "$commit" VALUES (?, ?, ?, ?, ?, ?)',
-            (
-                commit,
-                _moment(int(time.time())),
-                kind,
-                engine,
-                seconds,
-                msgspec.json.encode(detail).decode(),
-            ),
-        )
-
-    def add_changes(self, changes: Sequence[tuple[int, str, int, int, str, bytes | None]]) -> None:
-        """commit_id, relation, inserted, deleted, form, rows."""
+    def add_commit(
+        self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any], changes: Sequence[Logged]
+    ) -> None:
         for _, _, inserted, deleted, _, _ in changes:
             self._logged += inserted + deleted
-        self.connection.executemany('INSERT INTO "$change" VALUES (?, ?, ?, ?, ?, ?)', changes)
+        known = msgspec.json.encode((kind, engine, seconds, detail))
+        own = (commit, _COMMIT, 0, 0, _moment(int(time.time())), known)
+        self.connection.executemany('INSERT INTO "$log" VALUES (?, ?, ?, ?, ?, ?)', [own, *changes])
 
     def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:
         """commit_id, relation, inserted, deleted, form: of commits after ``since`` up to ``until``, in order."""
-        where = "" if relation is None else " AND relation = :relation"
+        where = f" AND relation <> '{_COMMIT}'" if relation is None else " AND relation = :relation"
         return self.connection.execute(
-            'SELECT commit_id, relation, inserted, deleted, form FROM "$change" WHERE commit_id > :since'
+            'SELECT commit_id, relation, inserted, deleted, form FROM "$log" WHERE commit_id > :since'
             f" AND commit_id <= :until{where} ORDER BY commit_id, relation",
             {"since": since, "until": _END if until is None else until, "relation": relation},
         ).fetchall()
 
     def packed_change(self, commit: int, relation: str) -> bytes | None:
-        sql = 'SELECT rows FROM "$change" WHERE commit_id = ? AND relation = ?'
+        sql = 'SELECT rows FROM "$log" WHERE commit_id = ? AND relation = ?'
         [[rows]] = self.connection.execute(sql, (commit, relation))
         return rows  # type: ignore[no-any-return]
 
     def commits(self, since: int, until: int | None = None) -> list[tuple[Any, ...]]:
         """id, time, kind, engine, seconds, detail: of commits after ``since`` that are in the log, in order."""
-        sql = 'SELECT id, time, kind, engine, seconds, detail FROM "$commit" WHERE id > ? AND id <= ? ORDER BY id'
-        return self.connection.execute(sql, (max(since, self.oldest()), _END if until is None else until)).fetchall()
+        sql = f"SELECT commit_id, form, rows FROM \"$log\" WHERE commit_id > ? AND commit_id <= ? AND relation = '{_COMMIT}' ORDER BY commit_id"
+        found = self.connection.execute(sql, (max(since, self.oldest()), _END if until is None else until))
+        return [(commit, moment, *msgspec.json.decode(known)) for commit, moment, known in found]
 
     # ---- where the log begins
 
@@ -301,14 +295,14 @@ class Catalog:
 
     def last_before(self, moment: str) -> int:
         """The last commit in the log such that it and all before it are older."""
-        sql = 'SELECT coalesce(min(id), (SELECT coalesce(max(id), 0) FROM "$commit") + 1) - 1 FROM "$commit" WHERE time >= ? AND id > ?'
-        [[last]] = self.connection.execute(sql, (moment, self.oldest()))
-        return int(last)
+        sql = f"SELECT min(commit_id) FROM \"$log\" WHERE relation = '{_COMMIT}' AND form >= ? AND commit_id > ?"
+        [[first]] = self.connection.execute(sql, (moment, self.oldest()))
+        return self.last_commit() if first is None else int(first) - 1
 
     def forget(self, until: int) -> None:
         """Removes what commits up to one did. The last commit stays known: numbers go on from it."""
-        self.connection.execute('DELETE FROM "$change" WHERE commit_id <= ?', (until,))
-        self.connection.execute('DELETE FROM "$commit" WHERE id <= ? AND id < (SELECT max(id) FROM "$commit")', (until,))
+        last = f"relation = '{_COMMIT}' AND commit_id = (SELECT max(commit_id) FROM \"$log\")"
+        self.connection.execute(f'DELETE FROM "$log" WHERE commit_id <= ? AND NOT ({last})', (until,))
         self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('oldest', ?)", (str(until),))
 
     # ---- costs
@@ -337,7 +331,7 @@ class Catalog:
         rows = self.connection.execute('SELECT name, kind, rows, place, changed, snapshot FROM "$relation"')
         written = {row[0]: Kept(*row) for row in rows}
         found, last = dict(written), self.last_commit()
-        since = 'SELECT relation, commit_id, inserted - deleted FROM "$change" WHERE commit_id > ? ORDER BY commit_id'
+        since = 'SELECT relation, commit_id, inserted - deleted FROM "$log" WHERE commit_id > ? ORDER BY commit_id'
         for name, commit, more in self.connection.execute(since, (last - last % WRITE_EVERY,)):
             if name in found and commit > written[name].changed:
                 found[name] = found[name].moved(commit, more)

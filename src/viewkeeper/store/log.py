@@ -19,7 +19,7 @@ import msgspec
 
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.program.ast import Relation
-from viewkeeper.store.catalog import READ, Catalog
+from viewkeeper.store.catalog import READ, Catalog, Logged
 from viewkeeper.store.lock import unread
 
 Rows = Sequence[tuple[Any, ...]]
@@ -62,7 +62,7 @@ def unpack(packed: bytes) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
 class Log:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._added: list[tuple[int, str, int, int, str, bytes | None]] = []
+        self.added: list[Logged] = []
 
     @property
     def directory(self) -> Path:
@@ -71,21 +71,16 @@ class Log:
     def add(self, commit: int, relation: Relation, came: Rows, went: Rows, before: Relation | None = None) -> None:
         """``before``: the relation that what went was in, where it had other columns; a file could not hold both."""
         if len(came) + len(went) <= PACKED_ROWS or before is not None:
-            self._added.append((commit, relation.name, len(came), len(went), "rows", pack(came, went)))
+            self.added.append((commit, relation.name, len(came), len(went), "rows", pack(came, went)))
             return
         path = self._file(commit, relation.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         (self.catalog.directory / READ).mkdir(exist_ok=True)  # who reads the file shows it there
         _write(path, relation, came, went)
-        self._added.append((commit, relation.name, len(came), len(went), "file", None))
+        self.added.append((commit, relation.name, len(came), len(went), "file", None))
 
     def add_first(self, commit: int, relation: str, rows: int) -> None:
-        self._added.append((commit, relation, rows, 0, "first", None))
-
-    def write(self) -> None:
-        """Writes down what was added, all at once."""
-        self.catalog.add_changes(self._added)
-        self._added = []
+        self.added.append((commit, relation, rows, 0, "first", None))
 
     def rows(self, commit: int, relation: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The rows that came and those that went, of an entry that tells them."""
