@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from viewkeeper.engines.scalar import (
     pack,
     strict,
 )
+from viewkeeper.engines.selectivity import Selectivity
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
@@ -94,11 +96,10 @@ class EmbeddedEngine:
         columns += [f"{name(column)} {storage} NOT NULL" for column, storage in more.items()]
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
         unique = ", ".join(self._unique(relation))
-        what = "key of" if relation.key else "rows of"
         where = self.dialect.where(relation.name)
         self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) STRICT")
         self._execute(
-            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(f'{what} {sql_name(relation.name)}')}"
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(_unique_name(relation))}"
             f" ON {name(sql_name(relation.name))} ({unique})"
         )
 
@@ -238,27 +239,29 @@ class EmbeddedEngine:
 
     def index(self, access: Access, relation: Relation) -> None:
         """An index that starts with the columns bound, unless there is one."""
-        chains = self._chains(relation, [access])
-        if chains and self._may_index(relation):
-            self._make_indexes(relation, chains)
+        if self._may_index(relation):
+            with self._wanted(relation, [access]) as chains:
+                if chains:
+                    self._make_indexes(relation, chains)
 
     def index_all(self, relation: Relation, searches: Iterable[Access], exactly: bool = True) -> None:
         """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another."""
         if not self._may_index(relation):
             return
-        chains, leading = self._chains(relation, searches), _leading(relation)
-        known = self._make_indexes(relation, chains)
-        kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
-        for name, columns in list(known.items()):
-            begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
-            if name not in kept and (exactly or begins):
-                del known[name]
-                self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
+        leading = _leading(relation)
+        with self._wanted(relation, searches) as chains:
+            known = self._make_indexes(relation, chains)
+            kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
+            for name, columns in list(known.items()):
+                begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
+                if name not in kept and (exactly or begins):
+                    del known[name]
+                    self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
 
     def _may_index(self, relation: Relation) -> bool:
         return self.may_change or relation.name not in self.stored
 
-    def _make_indexes(self, relation: Relation, chains: Iterable[Chain]) -> dict[str, tuple[int, ...]]:
+    def _make_indexes(self, relation: Relation, chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
         """Indexes for chains of searches; returns all that there are. Of a narrow relation they have all columns, so that the rows
         themselves need not be looked up."""
         known, leading = self._indexes(relation), _leading(relation)
@@ -269,13 +272,24 @@ class EmbeddedEngine:
                 known[self._create_index(relation, columns, rest)] = (*columns, *rest)
         return known
 
-    def _chains(self, relation: Relation, searches: Iterable[Access]) -> list[Chain]:
-        """What indexes are wanted for, besides the one that makes rows unique."""
+    @contextmanager
+    def _wanted(self, relation: Relation, searches: Iterable[Access]) -> Iterator[list[Chain]]:
+        """What indexes are to be made for inside, besides the one that makes rows unique."""
         unique = unique_columns(relation)
         wanted = {frozenset(access.columns) for access in searches}
-        if not any(relation.columns[i].type.nullable for i in unique):
-            wanted = {one for one in wanted if one != frozenset(unique[: len(one)]) and not one >= set(unique)}
-        return chains_of(wanted, _leading(relation))
+        known = {} if any(relation.columns[i].type.nullable for i in unique) else {_unique_name(relation): unique}
+        if known:
+            wanted = {one for one in wanted if not one >= set(unique)}
+        selectivity = None
+        if relation.name in self.stored and any(len(one) > 1 for one in wanted):
+            columns = [sql_name(column.name) for column in relation.columns]
+            selectivity = Selectivity(self.connection, sql_name(relation.name), columns, known | self._indexes(relation))
+            wanted = selectivity.narrowed(wanted)
+        if known:
+            wanted = {one for one in wanted if one != frozenset(unique[: len(one)])}
+        yield chains_of(wanted, _leading(relation))
+        if selectivity is not None and selectivity.is_news:
+            selectivity.note()
 
     def _create_index(self, relation: Relation, columns: Sequence[int], rest: Sequence[int]) -> str:
         names = [sql_name(relation.columns[i].name) for i in (*columns, *rest)]
@@ -416,6 +430,11 @@ def unique_columns(relation: Relation) -> tuple[int, ...]:
     """The columns (positions) in which no two rows agree."""
     places = {column.name: i for i, column in enumerate(relation.columns)}
     return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
+
+
+def _unique_name(relation: Relation) -> str:
+    """The index that makes rows unique."""
+    return f"{'key of' if relation.key else 'rows of'} {sql_name(relation.name)}"
 
 
 def _leading(relation: Relation) -> int | None:

@@ -40,7 +40,8 @@ READ = "snapshots"
 _FOLD_EVERY = 250
 _MANY_LOGGED = 5_000
 _MANY_CHANGES = 200_000
-# The space of a longer write-ahead log is given back. What is written where something was written before is on the disk sooner.
+# The space of a longer write-ahead log, and one that has more than a quarter of the database, is given back by who writes next. What is
+# written where something was written before is on the disk sooner.
 _LONG_LOG = 32 * 1024 * 1024
 # Relations that merely have other rows are written down only with every so many commits: a page less for the others.
 WRITE_EVERY = 64
@@ -123,7 +124,8 @@ class Catalog:
         self._unfolded = self._logged = self._folded_changes = 0
         if writable:
             connection.execute("PRAGMA wal_autocheckpoint=0")
-            connection.execute(f"PRAGMA journal_size_limit={_LONG_LOG}")
+            limit = max(_LONG_LOG, (directory / FILE).stat().st_size // 4)
+            connection.execute(f"PRAGMA journal_size_limit={limit}")
 
     # ---- opening
 

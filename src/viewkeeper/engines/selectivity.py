@@ -1,0 +1,90 @@
+"""How many rows a search finds by one column alone, so that no index is kept for a search that another index serves nearly as well.
+
+The lines of an order are few: who looks for those of a supplier among them needs no index of their own. Each index is a place more that
+every row has to be brought to. What was found is left in SQLite's statistics, by which it chooses the index, and by which the same is
+decided the next time.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from viewkeeper.engines.indexes import Columns
+
+# Finding so many rows, of which few are wanted, is better than an index more. Where it was decided so, it stays so up to twice as many.
+FEW_MORE = 64
+# Of smaller tables nothing is known: they may be about to grow.
+SMALLEST = 10_000
+_SAMPLE = 2_000
+
+
+class Selectivity:
+    """Of one table, with the names of its columns and those of its indexes, each with the columns it has (positions)."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, table: str, columns: list[str], indexes: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self._connection, self._table, self._columns, self._indexes = connection, table, columns, indexes
+        self.is_news = False
+        """Did it take rows to decide something that the statistics do not tell yet?"""
+
+    def narrowed(self, wanted: Iterable[Columns]) -> set[Columns]:
+        """The searches with one column instead of several where that finds few rows more."""
+        found = {*wanted}
+        open_ = {one for one in found if len(one) > 1 and not any(_serves(index, one) for index in self._indexes.values())}
+        if not open_:
+            return found
+        [[rows]] = self._connection.execute(f"SELECT coalesce(max(rowid), 0) FROM main.{_quoted(self._table)}")
+        if rows < SMALLEST:
+            return found
+        known = self._known()
+        missing = {i for one in open_ for i in one if not any(known.get(j, rows) <= FEW_MORE for j in one)}
+        known |= self._sampled(sorted(missing - known.keys()), rows)
+        for one in open_:
+            best = min(one, key=lambda i: (known.get(i, rows), i))
+            if known.get(best, rows) <= FEW_MORE:
+                found.remove(one)
+                found.add(frozenset({best}))
+                self.is_news |= best in missing
+        return found
+
+    def note(self) -> None:
+        """Lets SQLite look at the indexes."""
+        self._connection.execute(f"PRAGMA analysis_limit={_SAMPLE}")
+        self._connection.execute(f"ANALYZE main.{_quoted(self._table)}")
+
+    def _known(self) -> dict[int, float]:
+        """Rows for each value of the first column of an index, as SQLite's statistics have it."""
+        if not self._connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'sqlite_stat1'").fetchall():
+            return {}
+        found: dict[int, float] = {}
+        sql = "SELECT idx, stat FROM main.sqlite_stat1 WHERE tbl = ?"
+        for index, numbers in self._connection.execute(sql, (self._table,)):
+            if index in self._indexes and len(numbers.split()) > 1:
+                first = self._indexes[index][0]
+                rows = float(numbers.split()[1])
+                found[first] = min(found.get(first, rows), FEW_MORE if rows <= 2 * FEW_MORE else rows, rows)
+        return found
+
+    def _sampled(self, columns: list[int], rows: int) -> dict[int, float]:
+        """The same of any column, from rows taken at random: how often two of them agree."""
+        if not columns:
+            return {}
+        chosen = ", ".join(_quoted(self._columns[i]) for i in columns)
+        sql = f"SELECT {chosen} FROM main.{_quoted(self._table)} WHERE rowid >= ? ORDER BY rowid LIMIT 1"
+        numbers = random.Random(rows)
+        sample = [found for _ in range(_SAMPLE) for found in self._connection.execute(sql, (numbers.randint(1, rows),))]
+        pairs = len(sample) * (len(sample) - 1)
+        counts = {i: Counter(row[place] for row in sample) for place, i in enumerate(columns)}
+        return {i: 1 + rows * sum(n * (n - 1) for n in found.values()) / pairs for i, found in counts.items()}
+
+
+def _serves(index: tuple[int, ...], search: Columns) -> bool:
+    return frozenset(index[: len(search)]) == search
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
