@@ -76,6 +76,70 @@ def test_what_external_views_search_stays(shop: Warehouse) -> None:
     assert indexes(shop) == before
 
 
+# A part has about 30 lines, a supplier 600; an order has four.
+MANY_ROWS = [
+    (order, number, (order * 7 + number * 3) % 2_000, (order + number) % 100, order % 3)
+    for order in range(15_000)
+    for number in range(4)
+]
+MORE_VIEWS = """
+.decl elsewhere(x: number, s: number)
+elsewhere(x, s) :- line(x, n, _, s, _), line(x, m, _, t, _), n != m, s != t, supplier(t).
+.decl spotless(x: number, s: number)
+spotless(x, s) :- line(x, _, p, s, _), part(p), !line(x, _, _, s, 2).
+"""
+
+
+def test_no_index_is_kept_where_another_finds_few_rows_more(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.load("line", MANY_ROWS)
+    shop.load({"part": [(5,)], "supplier": [(6,), (7,)], "wanted": [(5, 6), (5, 35)]})
+    shop.define(VIEWS + MORE_VIEWS)
+    assert indexes(shop) == {"part", "supplier"}
+    shop.commit({"wanted": [(9, 63)]}, {"line": MANY_ROWS[8:10]})
+    shop.commit({"line": [(1_000_000, 1, 5, 6, 2), (1_000_000, 2, 5, 7, 1)], "part": [(9,)]})
+    assert indexes(shop) == {"part", "supplier"}
+    assert all(view.right for view in shop.verify())
+    with vk.open(shop.path) as again:
+        again.commit(deletes={"supplier": [(7,)], "wanted": [(5, 6)]})
+        assert all(view.right for view in again.verify())
+    assert indexes(shop) == {"part", "supplier"}
+
+
+def test_sqlite_takes_the_index_that_finds_least(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.load("line", MANY_ROWS)
+    shop.define(VIEWS + MORE_VIEWS)
+    with closing(sqlite3.connect(shop.path / "catalog.db")) as database:
+        for columns, index in {
+            ('"order"', "supplier"): "key of line",
+            ('"order"', "part", "supplier", "flag"): "key of line",
+            ("part", "supplier"): "line by part",
+            ("supplier", "flag"): "line by supplier",
+        }.items():
+            where = " AND ".join(f"{column} = 1" for column in columns)
+            [[*_, plan]] = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM line WHERE {where}").fetchall()
+            assert f"SEARCH line USING INDEX {index} (" in plan
+
+
+def test_few_rows_tell_nothing(shop: Warehouse) -> None:
+    """The table may be about to grow, and its values to repeat."""
+    shop.define(LINES)
+    shop.load("line", MANY_ROWS[:5_000])
+    shop.define(VIEWS)
+    assert indexes(shop) in ({"part supplier", "supplier"}, {"supplier part", "part"})
+    shop.load("line", MANY_ROWS)
+    shop.commit({"wanted": [(9, 63)]})
+    assert indexes(shop) in ({"part supplier", "supplier"}, {"supplier part", "part"})
+
+
+def test_values_that_repeat_much_are_searched_together(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.load("line", [(order, number, part % 50, supplier % 300, flag) for order, number, part, supplier, flag in MANY_ROWS])
+    shop.define(VIEWS)
+    assert indexes(shop) in ({"part supplier", "supplier"}, {"supplier part", "part"})
+
+
 def least(searches: list[Columns]) -> int:
     """How many chains are needed at least: as many as there are searches none of which contains another (Dilworth)."""
     sizes = [0]
