@@ -105,6 +105,7 @@ def timeless(text: str) -> str:
     """The text without what differs from run to run."""
     text = re.sub(r"(about )?\d+ rows?, expected .*", "EXPECTED", text)
     text = re.sub(r"-\d{8}-\d{6}\b", "-DATE", re.sub(r" *\d+\.\d{2,3} m?s\b", " TIME", text))
+    text = re.sub(r"  -{6}(--)?$", "  ------", text, flags=re.MULTILINE)  # as wide as the advice
     return re.sub(r"TIME TIME +(store|external)\b", "TIME TIME ADVICE", text)
 
 

@@ -7,7 +7,9 @@ from functools import cached_property
 from viewkeeper.engines.keep.changes import Gains, Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.program.plan import COUNT, SIGN, Counted, Group, shown_columns
+from viewkeeper.program.ast import Column, Relation
+from viewkeeper.program.plan import COUNT, ID, OLD, Counted, Group, shown_columns
+from viewkeeper.program.types import NUMBER
 
 
 class CountingKeeper:
@@ -17,6 +19,9 @@ class CountingKeeper:
         self.stored = Stored(tables, step.relation, COUNT)
         self.gains = Gains(tables, step.relation, tables.declare(step.relation, "gain"), step.changes)
         self.gain = self.gains.table
+        # What each row gains in all, with the number of the row and its derivations before, if it was there.
+        numbers = (Column(COUNT, NUMBER), Column(ID, NUMBER.optional()), Column(OLD, NUMBER.optional()))
+        self._net = tables.temporary(Relation(f"{step.relation.name}$net", (*shown_columns(step.relation), *numbers)))
 
     def create(self) -> None:
         self.stored.create()
@@ -43,16 +48,24 @@ class CountingKeeper:
         self.stored.changes.forget()
 
     @cached_property
-    def _net(self) -> str:
+    def _netting(self) -> str:
         columns = self.stored.columns
-        return f'SELECT {columns}, sum("{COUNT}") AS "{COUNT}" FROM {self.gain} GROUP BY {columns} HAVING sum("{COUNT}") <> 0'
+        net = f'SELECT {columns}, sum("{COUNT}") AS "{COUNT}" FROM {self.gain} GROUP BY {columns} HAVING sum("{COUNT}") <> 0'
+        return (
+            f'INSERT INTO {self._net} SELECT g.*, h.rowid, h."{COUNT}" FROM ({net}) AS g'
+            f" LEFT JOIN {self.stored.table} AS h ON {self.stored.same('h', 'g')}"
+        )
 
     @cached_property
-    def _changes(self) -> str:
-        same, columns = self.stored.same("h", "g"), self.stored.of("g")
+    def _of_net(self) -> tuple[str, str, str, str]:
+        """Which rows come and go, and how that is brought in; other numbers of derivations."""
+        table, columns, gone = self.stored.table, self.stored.columns, f'"{OLD}" + "{COUNT}" = 0'
         return (
-            f'SELECT {columns}, CASE WHEN h."{COUNT}" IS NULL THEN 1 ELSE -1 END AS "{SIGN}" FROM ({self._net}) AS g'
-            f' LEFT JOIN {self.stored.table} AS h ON {same} WHERE h."{COUNT}" IS NULL OR h."{COUNT}" + g."{COUNT}" = 0'
+            f'SELECT {columns}, CASE WHEN "{ID}" IS NULL THEN 1 ELSE -1 END FROM {self._net} WHERE "{ID}" IS NULL OR {gone}',
+            f'DELETE FROM {table} WHERE rowid IN (SELECT "{ID}" FROM {self._net} WHERE {gone})',
+            f'INSERT INTO {table} ({columns}, "{COUNT}") SELECT {columns}, "{COUNT}" FROM {self._net} WHERE "{ID}" IS NULL',
+            f'UPDATE {table} AS h SET "{COUNT}" = t."{OLD}" + t."{COUNT}" FROM {self._net} AS t'
+            f' WHERE h.rowid = t."{ID}" AND t."{OLD}" + t."{COUNT}" <> 0',
         )
 
     def settle(self) -> None:
@@ -60,12 +73,14 @@ class CountingKeeper:
         if few is not None:
             self.stored.changes.add([change for row, gained in few for change in self._settle_row(row, gained)])
             return
-        changed = self.stored.changes.note(self._changes)
-        self.tables.run(
-            f'INSERT INTO {self.stored.table} ({self.stored.columns}, "{COUNT}") SELECT * FROM ({self._net}) WHERE TRUE{_ADD}'
-        )
-        if changed:
-            self.stored.remove()
+        self.tables.used(self._net)
+        changes, delete, insert, update = self._of_net
+        rows = self.tables.run(self._netting).rowcount
+        changed = self.stored.changes.note(changes) if rows else 0
+        for sql in [delete, insert] if changed else []:
+            self.tables.run(sql)
+        if rows > changed:
+            self.tables.run(update)
 
     @cached_property
     def _of_row(self) -> tuple[str, str, str]:
