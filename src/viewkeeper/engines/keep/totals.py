@@ -297,7 +297,7 @@ class TotalsWithin(TotalKeeper):
             self.tables.run(delete, (rowid,))
             changes.add([((*group, *old), -1)])
             return
-        self.tables.run(update, (*row[width:], rowid))
+        self.tables.run(update, (*(old if old == fresh else fresh), *row[2 * width :], rowid))
         if old != fresh:
             changes.add([((*group, *old), -1), ((*group, *fresh), 1)])
 
