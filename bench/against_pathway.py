@@ -22,7 +22,7 @@ from bench.section import TIMES, Goal, Run, Section, Times, agree, goals
 ROOT = Path(__file__).parent.parent
 CHANGES = 1_000
 # Rows that hold a maximum, and how often each is deleted and inserted again.
-MAXIMA, ROUNDS = 50, 4
+MAXIMA, ROUNDS = 50, 20
 LIMIT = 600
 TOTALS = f"""{DEPENDS}
 .decl package(name: symbol, version: symbol, section: symbol, installed_kb: number)

@@ -91,7 +91,7 @@ class Change(State):
         self.defined: list[str] = []
         self.before: Program | None = None  # where this is a definition
         # Relations that are not what the log makes of what is written of them.
-        self._moved: set[str] = set()
+        self.moved: set[str] = set()
 
     @cached_property
     def tables(self) -> EmbeddedEngine:
@@ -426,12 +426,12 @@ class Change(State):
             self._maintainer = None  # keeps other relations from now on
         if old != kept:
             self.kept[kept.name] = kept
-            self._moved.add(kept.name)
+            self.moved.add(kept.name)
 
     def write_relations(self) -> None:
         """Writes down what has become of relations. Called once, in the end."""
         whole = self.commit % WRITE_EVERY == 0
-        self.catalog.put_relations([self.kept[name] for name in (self.kept if whole else self._moved) if name in self.kept])
+        self.catalog.put_relations([self.kept[name] for name in (self.kept if whole else self.moved) if name in self.kept])
 
     def checkpoint(self, relations: Iterable[str]) -> None:
         """Folds what the log tells into new snapshots of the last commit."""

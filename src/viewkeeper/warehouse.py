@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
-from viewkeeper.engines.costs import DELETE, FIRST, INSERT, Task
+from viewkeeper.engines.costs import DELETE, FIRST, INSERT, MANY, Task
 from viewkeeper.engines.session import cores_of, session_is_there
 from viewkeeper.errors import (
     DataError,
@@ -777,12 +777,14 @@ class Warehouse:
         self, change: Change, engine: str | None, rows: int, relations: Iterable[str] = (), deleted: int = 0, exact: bool = True
     ) -> Choice:
         """Who changes so many rows of these relations; if there is none of them, who computes views for the first time."""
-        held = sum(kept.rows for kept in change.kept.values())
         first = not any(change.kept[name].rows for name in relations)
         kind = FIRST if first else DELETE if deleted * 2 > rows else INSERT
+        wish, given = engine or self.engine, self._spark is not None
+        if wish == "embedded" and rows < MANY:  # there is one way
+            return Choice(wish, "asked for", task=Task(kind, rows, 0, exact=exact))
+        held = sum(kept.rows for kept in change.kept.values())
         task = Task(kind, rows, held, cores_of(self._spark), session_is_there(self._spark), exact)
         cold = change.has_cold
-        wish, given = engine or self.engine, self._spark is not None
         return choose_for_change(wish, task, change.writer.costs, strict=change.strict, cold=cold, spark_given=given)
 
     @contextmanager

@@ -61,8 +61,8 @@ class Writer:
 
     def done(self, change: Change) -> None:
         """A change was made by this writer."""
-        replaced = {k.name for k in self._kept.values() if k.snapshot is not None} & change.kept.keys()
-        if any(self._kept[name].snapshot != change.kept[name].snapshot for name in replaced):
+        both = change.moved & self._kept.keys() & change.kept.keys()
+        if any(self._kept[name].snapshot not in (None, change.kept[name].snapshot) for name in both):
             remove_leftovers(self.path, change.kept.values())
         self._program, self._kept, self.last = change.program, change.kept, change.last
 

@@ -46,7 +46,8 @@ _EXPECTED: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 _SESSION = 6.0
-_MANY = 100
+# From so many rows on views may be computed anew.
+MANY = 100
 
 
 class Task(NamedTuple):
@@ -65,7 +66,7 @@ class Task(NamedTuple):
     @property
     def ways(self) -> list[str]:
         """Views are maintained if few rows change, whatever it costs."""
-        return list(_EXPECTED[self.kind]) if self.rows >= _MANY else [EMBEDDED, SPARK]
+        return list(_EXPECTED[self.kind]) if self.rows >= MANY else [EMBEDDED, SPARK]
 
     def expected(self, way: str) -> float:
         start, per_row, per_held = _EXPECTED[self.kind][way]
