@@ -1,7 +1,8 @@
 """One writer at a time.
 
 The lock is the operating system's, on an open file, so it ends with the process that holds it, however that ends. The text of
-the file only says who that is. Who lets go blanks its beginning: a file that keeps its size is changed more quickly.
+the file only says who that is, or who it was: it stays when the lock is let go, and who takes it again within the same second finds it
+signed. A commit would else wait for the disk longer: forcing its log there takes with it what is written to any other file.
 """
 
 from __future__ import annotations
@@ -50,8 +51,6 @@ class writer_lock:
     def __exit__(self, *details: object) -> None:
         try:
             if self._process == os.getpid():  # not in a child that leaves what its parent is in
-                with suppress(OSError):
-                    os.pwrite(self._descriptor, b" ", 0)
                 # Not only closed: a child that was forked meanwhile has the file open too.
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         finally:
@@ -136,19 +135,21 @@ def _signature(pid: int, arguments: tuple[str, ...], second: int, note: tuple[tu
 def _sign(descriptor: int, note: tuple[tuple[str, str], ...]) -> None:
     text = _signature(os.getpid(), tuple(sys.argv), int(time.time()), note)
     with suppress(OSError):  # the lock holds all the same; only its signature is missing
-        os.pwrite(descriptor, text, 0)
-        if os.fstat(descriptor).st_size > len(text):  # of somebody who did not come to its end
+        if os.pread(descriptor, len(text) + 1, 0) != text:
+            os.pwrite(descriptor, text, 0)
             os.ftruncate(descriptor, len(text))
 
 
 def _signed(path: Path) -> dict[str, Any] | None:
-    """What the holder says of itself."""
+    """What the holder says of itself. It may hold the lock already and be about to sign: what is there is read until it stays."""
+    before: Any = None
     for _ in range(5):
         with suppress(OSError, ValueError):
             who = json.loads(path.read_text(encoding="utf-8"))
-            if isinstance(who, dict) and who.keys() >= _SAID:
+            if isinstance(who, dict) and who.keys() >= _SAID and who == before:
                 return who
-        time.sleep(0.01)  # it holds the lock already and is about to sign
+            before = who
+        time.sleep(0.01)
     return None
 
 
