@@ -31,7 +31,7 @@ from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 5
+FORMAT = 6
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"

@@ -30,6 +30,7 @@ from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.strata import reach, reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.sql.lowering.restricting import restrict
 from viewkeeper.sql.lowering.values import Lowered
 from viewkeeper.sql.reading import Statement
 from viewkeeper.sql.types import SqlType
@@ -198,11 +199,14 @@ class Builder:
         for rule in self.rules:
             graph.setdefault(rule.head.relation, set()).update(atom.relation for atom, _ in reads(rule))
         used = reach(graph, {relation.name})
+        inner = [r for r in self.inner if r.name in used]
+        rules = [rule for rule in self.rules if rule.head.relation in used]
+        rules = restrict(rules, self.program.rules, [r.name for r in inner], self.relations, self.variable)
         return replace(
             self.program,
             relations=(*self.program.relations, relation),
-            inner=(*self.program.inner, *(r for r in self.inner if r.name in used)),
-            rules=(*self.program.rules, *(rule for rule in self.rules if rule.head.relation in used)),
+            inner=(*self.program.inner, *inner),
+            rules=(*self.program.rules, *rules),
         )
 
 
