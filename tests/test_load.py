@@ -413,6 +413,41 @@ def test_bad_python_rows(shop: Warehouse, row: object) -> None:
     assert shop.load("sale", [SALES[0], row], skip_bad=True).rejected == 1
 
 
+def many_sales(number: int = 300) -> list[tuple[Any, ...]]:
+    return [(i, DAY if i % 3 else None, f"city {i % 7}", Decimal(i) / 4) for i in range(number)]
+
+
+def test_many_rows_of_a_transaction_are_stored_as_single_ones_are(shop: Warehouse) -> None:
+    """They are converted by column; usual values, NULL, texts for dates and whole numbers for decimals among them."""
+    unusual = [(1000, "2024-02-29", "x", 3), (1001, None, "y", Decimal("0.10"))]
+    rows = many_sales()
+    for given in (rows, [*rows, *unusual]):
+        shop.commit(inserts={"sale": given})
+        together = sales(shop)
+        shop.commit(deletes={"sale": given})
+        for row in given:
+            shop.commit(inserts={"sale": [row]})
+        assert sales(shop) == together and len(together) == len(given)
+        shop.commit(deletes={"sale": given})
+    shop.commit(
+        inserts={
+            "measure": [(datetime.datetime(2024, 1, 1), -0.0)] + [(datetime.datetime(2024, 1, 2), i / 2) for i in range(200)]
+        }
+    )
+    assert sorted(str(v) for _, v in shop.query("measure(t, v)"))[0] == "0.0"
+
+
+@pytest.mark.parametrize(
+    "bad", [(2**63, DAY, "x", Decimal(1)), (1, DAY, "a\x00", Decimal(1)), (1, DAY, "\ud800", Decimal(1)), (1, DAY, "x", Decimal("0.001")),
+            (True, DAY, "x", Decimal(1)), (1, DAY, None, Decimal(1)), (1, DAY, "x")]
+)  # fmt: skip
+def test_one_bad_row_among_many_of_a_transaction(shop: Warehouse, bad: tuple[Any, ...]) -> None:
+    before = state(shop)
+    with refused("BAD_ROWS"):
+        shop.commit(inserts={"sale": [*many_sales(), bad]})
+    assert state(shop) == before
+
+
 def test_progress(shop: Warehouse) -> None:
     seen: list[Any] = []
     shop.load("maybe", range(120_000), report=seen.append)

@@ -27,6 +27,8 @@ NumberedRow = tuple[int, Any]
 
 # About how long a row of a file is, and how much shorter packed.
 _BYTES, _PACKED = 40, 5
+# So many rows of a list are converted by column.
+_MANY = 100
 _READ_FROM_TEXT = (Kind.DATE, Kind.TIMESTAMP, Kind.DECIMAL, Kind.BYTES)
 
 
@@ -102,6 +104,9 @@ def read_rows(source: Any, relation: Relation, reading: Reading) -> list[tuple[S
     """The rows of data in memory as stored values."""
     if isinstance(source, (list, tuple)):
         reading.rows += len(source)
+        plain = _by_column(source, relation) if len(source) > _MANY else None
+        if plain is not None:
+            return plain
         convert = _converter(relation, reading)
         found = [convert(number, row) for number, row in enumerate(source, 1)]
         return [row for row in found if row is not None]
@@ -228,6 +233,34 @@ def _converter(relation: Relation, reading: Reading) -> Callable[[int, Any], tup
         return _stored_row(number, row, relation, reading)
 
     return convert
+
+
+def _by_column(rows: Sequence[Any], relation: Relation) -> list[tuple[Stored, ...]] | None:
+    """Rows of stored values, one column after the other; None if a row is unusual or does not fit, which is told row by row."""
+    width = relation.arity
+    if not width or not all(type(row) is tuple and len(row) == width for row in rows):
+        return None
+    try:
+        values = zip(*rows, strict=True)
+        columns = [_stored_column(column, declared.type) for column, declared in zip(values, relation.columns, strict=True)]
+    except BadValue:
+        return None
+    return list(zip(*columns, strict=True))
+
+
+def _stored_column(values: Sequence[Any], type_: Type) -> Sequence[Stored]:
+    usual = plain_check(type_)
+    if usual is None or {*map(type, values)} != {usual[0]}:
+        return [*map(_storer(type_), values)]
+    class_, store_plain = usual
+    if class_ is int:  # what is between numbers that fit fits, too
+        store_plain(min(values))
+        store_plain(max(values))
+        return values
+    if class_ is str:
+        store_plain("".join(values))
+        return values
+    return [*map(store_plain, values)]
 
 
 @lru_cache(256)

@@ -34,9 +34,10 @@ class Writer:
         if not durable:
             self.catalog.wait_for_disk(False)
         self.engine = EmbeddedEngine(self.catalog.connection)
-        for pragma in ("journal_mode=MEMORY", "secure_delete=OFF"):
-            # What is temporary is emptied with every change: its pages as they were need not go through a file, nor be blanked.
-            self.catalog.connection.execute(f"PRAGMA temp.{pragma}")
+        # What is temporary is emptied with every change: its pages as they were need not go through a file. Where a row was is not blanked,
+        # which some builds of SQLite do unless told otherwise.
+        for pragma in ("temp.journal_mode=MEMORY", "temp.secure_delete=OFF", "main.secure_delete=OFF"):
+            self.catalog.connection.execute(f"PRAGMA {pragma}")
         self.process = os.getpid()
         self._version: int | None = None
         self.last = 0

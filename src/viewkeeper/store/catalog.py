@@ -235,6 +235,7 @@ class Catalog:
     def _fold_log(self) -> None:
         """Small changes do not make a long log quickly."""
         self._unfolded += 1
+        self._folding.changed = self.connection.total_changes
         more = self.connection.total_changes - self._folded_changes
         if self._unfolded >= _FOLD_EVERY or self._logged >= _MANY_LOGGED or more >= _MANY_CHANGES:
             self._unfolded, self._logged, self._folded_changes = 0, 0, self.connection.total_changes
