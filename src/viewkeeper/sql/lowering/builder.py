@@ -202,6 +202,7 @@ class Builder:
         inner = [r for r in self.inner if r.name in used]
         rules = [rule for rule in self.rules if rule.head.relation in used]
         rules = restrict(rules, self.program.rules, [r.name for r in inner], self.relations, self.variable)
+        rules = [pruned(rule) for rule in rules]
         return replace(
             self.program,
             relations=(*self.program.relations, relation),

@@ -55,8 +55,8 @@ class _Restriction:
         """The lookups that say something, or lead to what does."""
         needed, found = set(all_variables(self.conditions)), list[Atom]()
         for atom in reversed(self.lookups):
-            told = {argument.name for argument in atom.arguments if isinstance(argument, Variable) and "." in argument.name}
-            if told & needed or _is_filter(atom):
+            told = _told(atom)
+            if told & needed or not told:
                 found.insert(0, atom)
                 needed |= all_variables((atom,)).keys()
         return tuple(found)
@@ -72,11 +72,9 @@ def _lookup_variables(literal: Literal) -> set[str]:
     return {name for name in all_variables((literal,)) if "." in name}
 
 
-def _is_filter(atom: Atom) -> bool:
-    """Are all its columns known, so that it can only say whether there is such a row?"""
-    return not any(
-        isinstance(argument, Variable) and argument.name.startswith(f"{atom.relation}(") for argument in atom.arguments
-    )
+def _told(atom: Atom) -> set[str]:
+    """What a lookup tells; nothing, if all its columns are known, so that it can only say whether there is such a row."""
+    return {name for name in all_variables((atom,)) if name.startswith(f"{atom.relation}(")}
 
 
 def restrict(
@@ -181,8 +179,6 @@ class _Restricting:
     # ---- the relation
 
     def _restricted(self, rule: Rule, restriction: _Restriction) -> Rule:
-        from viewkeeper.sql.lowering.builder import pruned
-
         mapping: dict[str, Term] = {str(place): argument for place, argument in enumerate(rule.head.arguments)}
         body = _conjunction(rule)
         assert body is not None
@@ -191,7 +187,7 @@ class _Restricting:
             self._look_up(atom, joined, mapping)
         joined += [literal for literal in substitute(restriction.conditions, mapping) if literal not in joined]
         grouping = grouping_of(rule)
-        return pruned(replace(rule, body=tuple(joined) if grouping is None else grouping.over(tuple(joined))))
+        return replace(rule, body=tuple(joined) if grouping is None else grouping.over(tuple(joined)))
 
     def _look_up(self, atom: Atom, joined: list[Literal], mapping: dict[str, Term]) -> None:
         """Joins a row that is found by its key. One that is joined already is the same row."""
@@ -226,9 +222,14 @@ def _conjunction(rule: Rule) -> tuple[Literal, ...] | None:
     """What a rule joins, groups or not; None if it is another rule, such as one with windows."""
     grouping = grouping_of(rule)
     if grouping is not None:
+        # Minima and maxima that share a row with other results are taken from one atom.
         several = len(grouping.aggregates) > 1 and any(a.operation in EXTREMES for a in grouping.aggregates)
-        return None if several else grouping.body
-    return None if any(any(aggregates_in(literal)) for literal in (rule.head, *rule.body)) else rule.body
+        return None if several or _has_aggregates(grouping.body) else grouping.body
+    return None if _has_aggregates((rule.head, *rule.body)) else rule.body
+
+
+def _has_aggregates(literals: Iterable[Literal]) -> bool:
+    return any(any(aggregates_in(literal)) for literal in literals)
 
 
 def _places(name: str, body: tuple[Literal, ...], own: Sequence[Rule]) -> dict[str, Term]:
