@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from viewkeeper.engines.keep.changes import Gains, Row
+from viewkeeper.engines.keep.changes import Row, Signed
+from viewkeeper.engines.keep.gains import Gains
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Column, Relation
@@ -71,7 +72,8 @@ class CountingKeeper:
     def settle(self) -> None:
         few = self.gains.few()
         if few is not None:
-            self.stored.changes.add([change for row, gained in few for change in self._settle_row(row, gained)])
+            if few:
+                self.stored.changes.add(self._settle_rows(few))
             return
         self.tables.used(self._net)
         changes, delete, insert, update = self._of_net
@@ -93,13 +95,19 @@ class CountingKeeper:
             f'UPDATE {table} SET "{COUNT}" = "{COUNT}" + ? WHERE {same}',
         )
 
-    def _settle_row(self, row: Row, gained: int) -> list[tuple[Row, int]]:
-        """A row's first derivations or its last ones are tried first: most rows have one."""
+    def _settle_rows(self, gains: list[tuple[Row, int]]) -> list[Signed]:
+        """A row's first derivations or its last ones are tried first: most rows have one. Returns the rows that come and go."""
         insert, delete, update = self._of_row
-        if self.tables.run(insert if gained > 0 else delete, (*row, gained)).rowcount:
-            return [(row, 1 if gained > 0 else -1)]
-        self.tables.run(update, (gained, *row))
-        return []
+        attempts = [(insert if gained > 0 else delete, (*row, gained)) for row, gained in gains]
+        found, others = list[Signed](), list[Row]()
+        for (row, gained), done in zip(gains, self.tables.try_each(attempts), strict=True):
+            if done:
+                found.append((row, 1 if gained > 0 else -1))
+            else:
+                others.append((gained, *row))
+        if others:
+            self.tables.run_many(update, others)
+        return found
 
 
 _ADD = f' ON CONFLICT DO UPDATE SET "{COUNT}" = "{COUNT}" + excluded."{COUNT}"'

@@ -6,6 +6,7 @@ which rows each of them has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
@@ -15,6 +16,7 @@ from typing import Any
 from viewkeeper.engines.keep.changes import MANY, Row
 from viewkeeper.engines.keep.derived import Derived
 from viewkeeper.engines.keep.states import Changed, States
+from viewkeeper.engines.sql import Statement
 from viewkeeper.program.ast import Atom, Literal, Negation, Relation, Rule, Variable, Wildcard
 from viewkeeper.program.plan import shown_columns
 
@@ -62,6 +64,35 @@ class OfRows:
             statement = self._states.tables.rule(Rule(self._rule.head, body), None, places[self._first])
             found.append((f"{statement.sql} LIMIT {MANY + 1}", dict(statement.parameters)))
         return found
+
+
+class Aggregated(OfRows):
+    """An aggregate of rows that nobody else reads, computed from what they are joined of instead of deriving them first.
+
+    Each row has all variables of the rule that derives it (``rows``), so no row is derived twice, and none of two alternatives.
+    """
+
+    def __init__(self, states: States, rule: Rule, rows: Rule, place: int) -> None:
+        super().__init__(states, rows, [place])
+        self._over = rule
+
+    def _compile(self, changed: Changed) -> list[tuple[str, Any]]:
+        tables, terms, constants = self._states.tables, list[str](), dict[str, Any]()
+        for number, (body, places) in enumerate(self._states.alternatives(self._body, changed)):
+            term = prefixed(tables.rule(Rule(self._rule.head, body), None, places[self._first]), f"k{number}")
+            terms.append(term[0])
+            constants |= term[1]
+        derived = tables.relations[self._rule.head.relation]
+        named = ", ".join(f"c{i} AS {name}" for i, name in enumerate(tables.columns(derived)))
+        over = tables.rule(self._over, None, None)
+        sql = over.sql.replace(tables.table(derived), f"(SELECT {named} FROM ({' UNION ALL '.join(terms)}))")
+        return [(f"{sql} LIMIT {MANY + 1}", constants | over.parameters)]
+
+
+def prefixed(statement: Statement, prefix: str) -> tuple[str, dict[str, Any]]:
+    """The statement with other names of its constants, to stand beside others."""
+    sql = re.sub(r":(p\d+)\b", rf":{prefix}\1", statement.sql)
+    return sql, {f"{prefix}{name}": value for name, value in statement.parameters.items()}
 
 
 def row_relation(states: States, relation: str, what: str) -> Relation:

@@ -109,7 +109,8 @@ class GroupKeeper:
             self.tables.run(delete, found[:1])
         else:
             self.tables.run(update, (*new, found[0]))
-        self.stored.changes.add([((*group, *row), sign) for row, sign in ((old, -1), (new, 1)) if row is not None])
+        rows = [((*group, *row), sign) for row, sign in ((old, -1), (new, 1)) if row is not None]
+        self.stored.changes.add(rows, paired=len(group) if len(rows) == 2 else 0)
 
 
 class Lookup:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import prod
 from typing import Any
 
 from viewkeeper.engines.keep.changes import Row, is_few
 from viewkeeper.engines.keep.derived import Derived
-from viewkeeper.engines.keep.few_rows import Joined, OfRows, can_be_joined
+from viewkeeper.engines.keep.few_rows import Aggregated, Joined, OfRows, can_be_joined
+from viewkeeper.engines.keep.nodes import Node, derives_groups, is_joined_for
 from viewkeeper.engines.keep.states import SIGNS, UNCHANGED, Changed, States
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.together import OneRow, Together
 from viewkeeper.program.ast import Atom, Rule, atoms_in, relation_read
 from viewkeeper.program.functions import rule_can_fail
+from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.plan import Demands, Level
 
 _ASKED = ("old", "now")
@@ -29,39 +30,6 @@ BEFORE: Level = (0, 1 << 30, 0)
 """Everything that only derives rows from before the change."""
 AFTER: Level = (1, 1 << 30, 0)
 """Everything."""
-
-
-@dataclass(eq=False)
-class _Node:
-    """A rule, and how far it was evaluated in this change."""
-
-    rule: Rule
-    level: Level
-    number: int
-    head: Derived
-    view: str
-    growing: tuple[tuple[int, Derived], ...]
-    """The positions of atoms whose relations are derived, too."""
-    triggers: tuple[tuple[int, str, int], ...]
-    """Positions of atoms of stored relations that must have rows that came (1) or went (-1)."""
-    before: tuple[str, ...]
-    """Stored relations that are read as they were."""
-    whole: tuple[Derived, ...]
-    reads: tuple[Derived, ...]
-    """All derived relations in it."""
-    few: Joined | OfRows | None
-    """How it is evaluated for few rows."""
-    can_fail: bool
-    """What can fail must not be evaluated before what guards it, which SQLite may do with values that it takes for constants: such a
-    rule reads tables only."""
-    seen: list[int] | None = None
-    waiting: bool = False
-    compiled: dict[tuple[int, Changed], list[tuple[str, Any]]] = field(default_factory=dict)
-
-    @property
-    def is_alone(self) -> bool:
-        """Needs nothing but one of its triggers."""
-        return len(self.triggers) == 1 and not self.growing and not self.whole
 
 
 class Rederiving:
@@ -72,25 +40,28 @@ class Rederiving:
         """What the rules for each view took."""
         self._heap: list[tuple[Level, int]] = []
         # Rules that had something to do in this change, and relations that have grown.
-        self._woken: list[_Node] = []
+        self._woken: list[Node] = []
         self._grew: set[Derived] = set()
         self._begun: set[str] = set()
         tables.relations |= {name: relation for name, relation in demands.relations.items() if name not in tables.relations}
         self.relations = {name: Derived(tables, demands.relations[name]) for name in demands.levels}
         self._nodes = [self._node(rule, number) for number, rule in enumerate(demands.rules)]
-        self._readers: dict[Derived, list[_Node]] = {derived: [] for derived in self.relations.values()}
-        self._started: dict[tuple[str, int], list[_Node]] = {}
-        self._together: dict[tuple[str, int], tuple[Together | None, list[_Node]]] = {}
+        self._readers: dict[Derived, list[Node]] = {derived: [] for derived in self.relations.values()}
+        self._started: dict[tuple[str, int], list[Node]] = {}
+        self._together: dict[tuple[str, int], tuple[Together | None, list[Node]]] = {}
         uses = {(atom.relation, use) for rule in demands.rules for atom, use in atoms_in(rule.body)}
         # Relations that somebody reads only when they are complete.
         self._awaited = {self.relations[name] for name, use in uses if use != "positive" and name in self.relations}
+        inner = self._aggregate_directly()
         for node in self._nodes:
+            if node.number in inner:
+                continue
             for derived in {derived for _, derived in node.growing} | {*node.whole}:
                 self._readers[derived].append(node)
             for _, name, sign in node.triggers:
                 self._started.setdefault((name, sign), []).append(node)
 
-    def _node(self, rule: Rule, number: int) -> _Node:
+    def _node(self, rule: Rule, number: int) -> Node:
         derived = self.relations
         growing = [(i, derived[x.relation]) for i, x in enumerate(rule.body) if isinstance(x, Atom) and x.relation in derived]
         read = [(i, *relation_read(literal).partition("$")[::2]) for i, literal in enumerate(rule.body)]
@@ -99,7 +70,7 @@ class Rederiving:
         whole = self.demands.whole.get(rule, ())
         places, can_fail = [i for i, _ in growing] + [i for i, *_ in triggers], rule_can_fail(rule)
         reads = {atom.relation: derived[atom.relation] for atom, _ in atoms_in(rule.body) if atom.relation in derived}
-        return _Node(
+        return Node(
             rule,
             self.demands.levels[rule.head.relation],
             number,
@@ -113,6 +84,26 @@ class Rederiving:
             None if whole or not places else self._few(rule, places, can_fail or len(reads) > len({d for _, d in growing})),
             can_fail,
         )
+
+    def _aggregate_directly(self) -> set[int]:
+        """Lets aggregates be computed from what is joined for them; returns the rules that derive rows for nothing else."""
+        inner: set[int] = set()
+        for node in self._nodes:
+            grouping = grouping_of(node.rule) if node.whole and len(node.reads) == 1 and not node.can_fail else None
+            if grouping is None:
+                continue
+            [read] = node.reads
+            rows = [other for other in self._nodes if other.head is read]
+            readers = [other for other in self._nodes if read in other.reads]
+            if len(readers) == 1 and all(is_joined_for(one, node.whole) for one in rows):
+                node.rows = tuple(rows)
+                node.direct = {
+                    one.growing[0][1]: Aggregated(self._states, node.rule, one.rule, one.growing[0][0])
+                    for one in rows
+                    if derives_groups(one.rule, one.growing[0][0], grouping.groups)
+                }
+                inner |= {one.number for one in rows}
+        return inner
 
     def _few(self, rule: Rule, places: Sequence[int], needs_tables: bool) -> Joined | OfRows | None:
         if can_be_joined(rule, places, self.relations):
@@ -153,7 +144,7 @@ class Rederiving:
                 for sign in self._states.changed.get(relation, ()):
                     self._wait_for(self._evaluate_together(relation, sign))
 
-    def _evaluate_together(self, relation: str, sign: int) -> Sequence[_Node]:
+    def _evaluate_together(self, relation: str, sign: int) -> Sequence[Node]:
         """Evaluates what can be evaluated together for rows that came or went; returns the rules that are left."""
         nodes = self._started.get((relation, sign), ())
         if not nodes:
@@ -175,7 +166,7 @@ class Rederiving:
             self.seconds[view] = self.seconds.get(view, 0.0) + seconds
         return others
 
-    def _of_rows(self, relation: str, nodes: Sequence[_Node]) -> tuple[Together | None, list[_Node]]:
+    def _of_rows(self, relation: str, nodes: Sequence[Node]) -> tuple[Together | None, list[Node]]:
         """The rules that need nothing but one changed row of a relation, and the others."""
         alone = [node for node in nodes if node.is_alone and not node.reads and not node.can_fail]
         rules = {
@@ -183,7 +174,7 @@ class Rederiving:
         }
         return Together(self._states, relation, rules) if rules else None, [n for n in nodes if n.number not in rules]
 
-    def _wait_for(self, nodes: Iterable[_Node]) -> None:
+    def _wait_for(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             if node.is_alone or self._is_ready(node):  # or it waits when it has become so
                 self._wait(node)
@@ -205,7 +196,7 @@ class Rederiving:
                 self._grown(node.head, added)
             self.seconds[node.view] = self.seconds.get(node.view, 0.0) + time.perf_counter() - started
 
-    def _wait(self, node: _Node) -> None:
+    def _wait(self, node: Node) -> None:
         if not node.waiting:
             node.waiting = True
             self._woken.append(node)
@@ -230,17 +221,17 @@ class Rederiving:
             found[view] = rows + derived.number, asked + (derived.number if what in _ASKED else 0)
         return found
 
-    def _is_ready(self, node: _Node) -> bool:
+    def _is_ready(self, node: Node) -> bool:
         """Is everything there that a rule starts from?"""
         changed = self._states.changed
         return all(derived.number for _, derived in node.growing) and all(
             sign in changed.get(name, ()) for _, name, sign in node.triggers
         )
 
-    def _evaluate(self, node: _Node) -> int:
+    def _evaluate(self, node: Node) -> int:
         """What is new because of the rows that are new since the last time; returns how many."""
         if node.whole:
-            return self._run(node, -1) if any(derived.number for derived in node.whole) else 0
+            return self._evaluate_whole(node) if any(derived.number for derived in node.whole) else 0
         seen, node.seen = node.seen, [derived.number for _, derived in node.growing]
         if seen is None:
             return self._run(node, -1)
@@ -250,7 +241,22 @@ class Rederiving:
                 added += self._run(node, place, low, high)
         return added
 
-    def _run(self, node: _Node, place: int, low: int = 0, high: int = 0) -> int:
+    def _evaluate_whole(self, node: Node) -> int:
+        """What is aggregated of everything that is asked for."""
+        if node.rows:
+            asked = [derived for derived in node.whole if derived.number]
+            if len(asked) == 1 and asked[0] in node.direct and is_few(asked[0].number) and asked[0].is_small:
+                before = next(one.before for one in node.rows if one.growing[0][1] is asked[0])
+                found = node.direct[asked[0]].find([asked[0].rows()], self._states.changed_of(before), node.view)
+                if found is not None:
+                    return node.head.add(found)
+            for one in node.rows:
+                if self._is_ready(one):
+                    self._woken.append(one)
+                    self._grown(one.head, self._evaluate(one))
+        return self._run_in_tables(node, self._states.changed_of(node.before, node.can_fail), -1, 0, 0)
+
+    def _run(self, node: Node, place: int, low: int = 0, high: int = 0) -> int:
         changed = self._states.changed_of(node.before, node.can_fail) if node.before else UNCHANGED
         if node.few is not None:
             rows = self._of_few(node, place, low, high)
@@ -260,7 +266,7 @@ class Rederiving:
                     return node.head.add(found)
         return self._run_in_tables(node, changed, place, low, high)
 
-    def _of_few(self, node: _Node, place: int, low: int, high: int) -> list[Sequence[Row]] | None:
+    def _of_few(self, node: Node, place: int, low: int, high: int) -> list[Sequence[Row]] | None:
         """The rows of each atom that a rule starts from, if these are few."""
         changes = self.tables.changes
         numbers = [high - low if i == place else derived.number for i, derived in node.growing]
@@ -273,7 +279,7 @@ class Rederiving:
 
     # ---- in tables
 
-    def _run_in_tables(self, node: _Node, changed: Changed, place: int, low: int, high: int) -> int:
+    def _run_in_tables(self, node: Node, changed: Changed, place: int, low: int, high: int) -> int:
         key = (place, changed)
         if key not in node.compiled:
             node.compiled[key] = list(self._compile(node, place, changed))
@@ -288,7 +294,7 @@ class Rederiving:
         node.head.added_in_table(added)
         return added
 
-    def _compile(self, node: _Node, place: int, changed: Changed) -> Iterator[tuple[str, Any]]:
+    def _compile(self, node: Node, place: int, changed: Changed) -> Iterator[tuple[str, Any]]:
         for body, places in self._states.alternatives(node.rule.body, changed):
             first = None if node.whole else places[max(place, 0)] if node.rule.body else None
             delta = places[place] if place >= 0 else None

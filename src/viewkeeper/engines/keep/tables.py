@@ -185,6 +185,10 @@ class Tables:
     def fetch(self, sql: str, parameters: Parameters = (), relation: str | None = None) -> list[tuple[Any, ...]]:
         return self.engine.fetch(sql, parameters, relation)
 
+    def try_each(self, attempts: Iterable[tuple[str, Sequence[Any]]]) -> list[int]:
+        """Runs statements one after the other; returns how many rows each has changed."""
+        return self.engine.try_each(attempts)
+
     def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self.engine.connection.executemany(sql, rows)
 

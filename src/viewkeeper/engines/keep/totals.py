@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 from viewkeeper.engines.embedded import column_definition
-from viewkeeper.engines.keep.changes import Gains, Row
+from viewkeeper.engines.keep.changes import Row
+from viewkeeper.engines.keep.gains import Gains
 from viewkeeper.engines.keep.grouping import GroupKeeper, Lookup
 from viewkeeper.engines.keep.keeper import Signs
 from viewkeeper.engines.keep.tables import Tables
@@ -52,7 +53,7 @@ class TotalKeeper(GroupKeeper, ABC):
         self._gained = step.gains.columns[len(step.groups) : -1]
         # Those that are summed up.
         self.targets = self._gained[: len({place for place in step.targets if place is not None})]
-        self.gains = Gains(tables, step.relation, step.gains, step.changes)
+        self.gains = Gains(tables, step.relation, step.gains, step.changes, stays=True)
         self.gain = self.gains.table
         self.lookups = [None if first is None else Lookup(tables, first) for first in step.firsts]
 
@@ -219,10 +220,11 @@ class TotalsWithin(TotalKeeper):
         name = self.relation.name
         self.tables.run(f"INSERT INTO {self.state} {self.folded(self.of_gains(self.gain))}", relation=name)
         self.touched += self.tables.run(self._gaining, relation=name).rowcount
-        for rows in self._different:
-            self.stored.changes.note(rows)
-        for statement in self._brought_in:
-            self.tables.run(statement)
+        update, delete, insert = self._brought_in
+        self.tables.run(update)
+        regrouped = self.tables.run(delete).rowcount + self.tables.run(insert).rowcount
+        for rows, sign in zip(self._different, (-1, 1), strict=True):
+            self.stored.changes.note(rows, sign=sign, paired=0 if regrouped else len(self.groups))
 
     @cached_property
     def _gaining(self) -> str:
@@ -299,7 +301,7 @@ class TotalsWithin(TotalKeeper):
             return
         self.tables.run(update, (*(old if old == fresh else fresh), *row[2 * width :], rowid))
         if old != fresh:
-            changes.add([((*group, *old), -1), ((*group, *fresh), 1)])
+            changes.add([((*group, *old), -1), ((*group, *fresh), 1)], paired=len(group))
 
 
 class TotalsApart(TotalKeeper):
