@@ -341,4 +341,56 @@ texts(g, n, s, f) :- n = count : { r(g, x, t) }, s = sum x : { r(g, x, t) }, f =
 known(g, n, l) :- r(g, _, _), n = count : { r(g, _, _) }, l = min x : { r(g, x, _) }, g > 0.
 .decl all(n: number, low: number, high: symbol)
 all(n, l, h) :- n = count : { r(g, x, t) }, l = min x : { r(g, x, t) }, h = max t : { r(g, x, t) }.""",
+    # What one view reads another reads, too, at other heights, plain and negated: what is stored of them may be in any order.
+    "views upon views": """
+.decl edge(x: number, y: number)
+.decl node(x: number, weight: number)
+.decl closed(x: number)
+.decl path(x: number, y: number)
+path(x, y) :- edge(x, y), !closed(y).
+path(x, z) :- path(x, y), edge(y, z), !closed(z).
+.decl apart(x: number, y: number)
+apart(x, y) :- node(x, _), node(y, _), !path(x, y).
+.decl reached(x: number, n: number)
+reached(x, n) :- node(x, _), n = count : { path(x, _) }.
+.decl total(sum: number, most: number)
+total(s, m) :- s = sum w : { path(_, y), node(y, w) }, m = max n : { reached(_, n) }.
+.decl circle(x: number)
+circle(x) :- path(x, x).
+.decl loud(x: number)
+loud(x) :- apart(x, y), reached(y, n), n > 2.
+.decl calm(x: number, n: number)
+calm(x, n) :- reached(x, n), !circle(x), !loud(x).
+.decl before(x: number, y: number)
+before(x, y) :- apart(x, y), !apart(y, x).
+before(x, z) :- before(x, y), before(y, z), !circle(z).
+.decl least(x: number, m: number)
+least(x, m) :- node(x, _), m = min w : { before(x, y), node(y, w) }.
+.decl rest(x: number)
+rest(x) :- node(x, _), !least(x, _), !calm(x, _).
+.decl even, odd(x: number)
+even(x) :- calm(x, _).
+odd(y) :- even(x), edge(x, y).
+even(y) :- odd(x), edge(x, y), !rest(y).""",
+    "copies of copies": """
+.decl one(x: number)
+.decl two(x: number)
+.decl first(x: number)
+first(x) :- one(x).
+.decl second(x: number)
+second(x) :- first(x).
+.decl third(x: number)
+third(x) :- second(x).
+.decl other(x: number)
+other(x) :- two(x).
+.decl both(x: number)
+both(x) :- other(x), first(x).
+.decl copy(x: number)
+copy(x) :- other(x).
+.decl late(x: number)
+late(x) :- third(x), !copy(x).
+.decl lone(x: number)
+lone(x) :- two(x), !first(x).
+.decl sums(s: number, n: number)
+sums(s, n) :- s = sum x : { late(x) }, n = count : { both(_) }.""",
 }

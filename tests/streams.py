@@ -186,8 +186,11 @@ def stream(seed: int, steps: int = STEPS, definitions: bool = False) -> Stream:
     program = random_program(seed)
     if seed % 3 == 0 or not accepted(program):
         program = written_program(names[seed // 3 % len(names)], seed)
-    maker = _Maker(program, random.Random(seed))
-    return maker.stream(steps, definitions)
+    return stream_of(program, seed, steps, definitions)
+
+
+def stream_of(program: Generated, seed: int, steps: int = STEPS, definitions: bool = False) -> Stream:
+    return _Maker(program, random.Random(seed)).stream(steps, definitions)
 
 
 class _Maker:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.playing import play, told
-from tests.streams import stream
+from tests.streams import stream, stream_of, written_program
 
 import viewkeeper as vk
 from viewkeeper.errors import ProgramError, StoreError
@@ -135,6 +135,83 @@ def test_changes_are_right_whatever_is_told(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [630_011, 630_016, 630_025])
 def test_changes_are_right_where_virtual_views_are_among_stored_ones(seed: int, tmp_path: Path) -> None:
     play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=0.3, virtual=0.5)
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("name", ["views upon views", "copies of copies"])
+def test_changes_are_right_in_any_mixture(name: str, number: int, tmp_path: Path) -> None:
+    """Stored, external and virtual views above and below each other; the shorter program in more mixtures."""
+    for again in range(2 if name == "views upon views" else 8):
+        external, virtual = 0.3 + 0.05 * number + 0.005 * again, 0.4 if again == 7 else 0.0
+        play(stream_of(written_program(name), 8 * number + again), tmp_path / str(again), external, virtual)
+
+
+MIXTURES = {
+    # A stored view needs what an external one had, which reads a third plain and negated.
+    "plain and negated": (
+        """
+        .decl edge(x: symbol, y: symbol)
+        .decl owner(x: symbol, who: symbol)
+        .decl reach(x: symbol, y: symbol) external
+        reach(x, y) :- edge(x, y).
+        reach(x, z) :- edge(x, y), reach(y, z).
+        .decl one_way(x: symbol, y: symbol) external
+        one_way(x, y) :- reach(x, y), !reach(y, x).
+        .decl told(x: symbol, who: symbol)
+        told(x, who) :- one_way(x, y), owner(y, who).
+        """,
+        {"inserts": {"edge": [("a", "b"), ("b", "a")]}},
+        {"inserts": {"owner": [("a", "Ann")]}},
+        {"owner": ({("a", "Ann")}, set())},
+    ),
+    # A stored view reads deg, so deg is settled first: un is asked for then, of which nothing has been told yet.
+    "asked for before it is told": (
+        """
+        .decl e(x: number)
+        .decl c(x: number)
+        .decl un(x: number) external
+        un(x) :- c(x).
+        .decl deg(x: number) external
+        deg(x) :- e(x).
+        .decl tot(x: number)
+        tot(x) :- deg(x).
+        .decl loud(x: number) external
+        loud(x) :- un(x), deg(x).
+        .decl q(x: number) external
+        q(x) :- un(x).
+        """,
+        {"inserts": {"e": [(5,)], "c": [(5,)]}},
+        {"deletes": {"e": [(5,)], "c": [(5,)]}},
+        {name: (set(), {(5,)}) for name in ("e", "c", "un", "deg", "tot", "loud", "q")},
+    ),
+    # A stored view reads pc, so pc is settled before d has changed.
+    "settled before another changes": (
+        """
+        .decl a, b, p, d(x: number)
+        p(x) :- a(x).
+        d(x) :- p(x).
+        .decl d1, pc, t(x: number) external
+        d1(x) :- d(x).
+        pc(x) :- p(x).
+        t(x) :- d1(x), !pc(x).
+        .decl q(x: number)
+        q(x) :- b(x), !pc(x).
+        """,
+        {"inserts": {"a": [(1,)]}},
+        {"deletes": {"a": [(1,)]}},
+        {name: (set(), {(1,)}) for name in ("a", "p", "d", "d1", "pc")},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_stored_views_above_external_ones(name: str, tmp_path: Path) -> None:
+    program, before, transaction, changes = MIXTURES[name]
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(program)
+        shop.commit(**before)
+        assert told(shop.commit(**transaction).changes) == changes
+        assert all(view.right for view in shop.verify())
 
 
 WATCHED = (

@@ -10,6 +10,7 @@ from viewkeeper.engines.keep.rederiving import BEFORE, Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.plan import External, Group, free_magic
+from viewkeeper.program.strata import reach
 
 
 class Unstored(Stored):
@@ -72,11 +73,14 @@ class Unstored(Stored):
 
 
 class ExternalKeeper:
+    """Keeps views that stored ones read, and is told when what these read has changed. The others are settled together in the end."""
+
     def __init__(self, tables: Tables, step: External, rederiving: Rederiving) -> None:
         self.relations, self.step, self.rederiving = step.relations, step, rederiving
         self.touched = self.rederived = 0
         self.members = {relation.name: Unstored(tables, relation, rederiving) for relation in step.relations}
         self._noticed: list[str] = []
+        self._below = frozenset(reach(tables.plan.reads, {relation.name for relation in step.relations}))
 
     def create(self) -> None:
         pass
@@ -98,7 +102,7 @@ class ExternalKeeper:
         for name in self._noticed:
             self.rederiving.start(name)
         self._noticed.clear()
-        self.rederiving.run((1, self.step.stratum, 9))
+        self.rederiving.run((1, self.step.stratum, 9), self._below)
         self.rederived += self.rederiving.asked - asked
         self.touched += self.rederiving.derived - derived
         self.tell()

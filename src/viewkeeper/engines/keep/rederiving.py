@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from math import prod
 from typing import Any
@@ -69,7 +70,9 @@ class Rederiving:
         triggers = [(i, name, SIGNS[state]) for i, name, state in stored if state in SIGNS]
         whole = self.demands.whole.get(rule, ())
         places, can_fail = [i for i, _ in growing] + [i for i, *_ in triggers], rule_can_fail(rule)
-        reads = {atom.relation: derived[atom.relation] for atom, _ in atoms_in(rule.body) if atom.relation in derived}
+        uses = [(atom.relation, use) for atom, use in atoms_in(rule.body) if atom.relation in derived]
+        reads = {name: derived[name] for name, _ in uses}
+        needs_tables = can_fail or any(use != "positive" for _, use in uses)  # also of a relation that it starts from
         return Node(
             rule,
             self.demands.levels[rule.head.relation],
@@ -81,7 +84,7 @@ class Rederiving:
             tuple({name for _, name, state in stored if state == "old"}),
             tuple(derived[name] for name in whole),
             tuple(reads.values()),
-            None if whole or not places else self._few(rule, places, can_fail or len(reads) > len({d for _, d in growing})),
+            None if whole or not places else self._few(rule, places, needs_tables),
             can_fail,
         )
 
@@ -184,17 +187,26 @@ class Rederiving:
         self.tables.noted(self)
         self._grown(self.relations[magic], self.relations[magic].add(rows))
 
-    def run(self, until: Level) -> None:
-        """Evaluates all rules up to a level that have something to do, those of the lowest level first."""
-        heap = self._heap
+    def run(self, until: Level, views: AbstractSet[str] | None = None) -> None:
+        """Evaluates all rules up to a level that have something to do, those of the lowest level first.
+
+        ``views``: only rules of these, which read no others. What others read may still change: not everything that goes in them has been told.
+        """
+        heap, others = self._heap, list[tuple[Level, int]]()
         while heap and heap[0][0] <= until:
             started = time.perf_counter()
-            node = self._nodes[heappop(heap)[1]]
+            waiting = heappop(heap)
+            node = self._nodes[waiting[1]]
+            if views is not None and node.view not in views:
+                others.append(waiting)
+                continue
             node.waiting = False
             added = self._evaluate(node)
             if added:
                 self._grown(node.head, added)
             self.seconds[node.view] = self.seconds.get(node.view, 0.0) + time.perf_counter() - started
+        for waiting in others:
+            heappush(heap, waiting)
 
     def _wait(self, node: Node) -> None:
         if not node.waiting:
