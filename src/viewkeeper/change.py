@@ -22,6 +22,7 @@ from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import ITSELF, Maintainer, TooLarge, Worker, strategy
+from viewkeeper.engines.names import sql_name
 from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
 from viewkeeper.outcomes import Commit, Loading, Maintained, Violated
 from viewkeeper.program.arrow import rows_of_batch
@@ -238,6 +239,8 @@ class Change(State):
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
         with self.worker(choice) as worker:
             found = self._carry_out(hot, worker, choice)
+        for name in hot:
+            self.tables.layers.changed(sql_name(name), self.maintainer.number(name))
         self._learn(choice)
         self.signs |= found
         for name in found:
@@ -389,7 +392,7 @@ class Change(State):
     def drop_unused_tables(self) -> None:
         """What is kept only as a snapshot needs no table, and nor does what was kept for its sake."""
         used = plan_of(self.program, cold_relations(self.program, self.kept)).core.by_name
-        keep = {table for name in used for table in tables_of(name)} | CATALOG_TABLES
+        keep = {table for name in used for table in tables_of(self.tables.connection, name)} | CATALOG_TABLES
         found = self.tables.run("SELECT name FROM main.sqlite_master WHERE type = 'table'", {}).fetchall()
         for [table] in found:
             if table not in keep and not table.startswith("sqlite_"):

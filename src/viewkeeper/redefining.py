@@ -12,6 +12,7 @@ from viewkeeper.changed import StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import TooLarge, Worker
+from viewkeeper.engines.layered import layers_of
 from viewkeeper.engines.names import sql_name
 from viewkeeper.outcomes import Maintained
 from viewkeeper.program.arrow import rows_of_batch
@@ -156,8 +157,13 @@ class Redefinition:
                 if relation.name in known and (gone or not isinstance(step, Base)):
                     aside.copy_table(relation)
                 if gone or not isinstance(step, Base):
-                    for table in tables_of(relation.name):
-                        self.change.tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
+                    self._drop_tables(relation.name)
+
+    def _drop_tables(self, name: str) -> None:
+        tables = self.change.tables
+        for table in tables_of(tables.connection, name):
+            tables.run(f'DROP TABLE IF EXISTS main."{table}"', {})
+        tables.layers.forget()
 
     def _put_aside(self) -> list[Relation]:
         """Base relations that have other columns now, as they were; their rows are copied, and their tables made anew."""
@@ -170,7 +176,7 @@ class Redefinition:
                 continue
             found.append(relation)
             self.change.aside.copy_table(relation)
-            self.change.tables.run(f'DROP TABLE main."{sql_name(name)}"', {})
+            self._drop_tables(name)
         return found
 
     def _widen(self, before: Relation) -> None:
@@ -242,9 +248,9 @@ class Redefinition:
         return [row for batch in facts_of(self.program, relation) for row in rows_of_batch(batch, max(1, relation.arity))]
 
 
-def tables_of(name: str) -> tuple[str, str]:
+def tables_of(connection: sqlite3.Connection, name: str) -> list[str]:
     """What the catalog may have for a relation."""
-    return sql_name(name), f"$state of {sql_name(name)}"
+    return [sql_name(name), f"$state of {sql_name(name)}", *layers_of(connection, sql_name(name))]
 
 
 def _was(name: str) -> str:

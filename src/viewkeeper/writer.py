@@ -83,6 +83,7 @@ class Writer:
             return False
         if self._maintainer is not None:
             self._maintainer[2].taken_back()
+        self.engine.layers.forget()
         remove_leftovers(self.path, self.catalog.relations().values())
         Log(self.catalog).remove_leftovers()
         return True

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from viewkeeper.engines.indexes import Chain, chain_columns, chains_of, serves
 from viewkeeper.engines.interface import Derivation
+from viewkeeper.engines.layered import Layered
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.scalar import (
@@ -60,7 +61,8 @@ class EmbeddedEngine:
         self.connection = connection
         self.stored = frozenset(stored)
         self.may_change = may_change
-        self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp")
+        self.layers = Layered(connection)
+        self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp", self.layers)
         self._relations: dict[str, Relation] = {}
         self._failure: BaseException | None = None
         self._low: dict[str, int] = {}
@@ -131,10 +133,9 @@ class EmbeddedEngine:
         relation, width = declared.name, max(1, declared.arity)
         values = f"INSERT INTO {self.dialect.table(relation)} VALUES ({', '.join('?' * width)})"
         sql = f"{values} ON CONFLICT ({', '.join(self._unique(declared))}) DO {self._again(declared)}"
-        before = self.connection.total_changes
+        added = 0
         for batch in rows:
-            self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width)))
-        added = self.connection.total_changes - before
+            added += self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width))).rowcount
         self._rows.pop(relation, None)
         return added
 
@@ -239,17 +240,22 @@ class EmbeddedEngine:
 
     def index(self, access: Access, relation: Relation) -> None:
         """An index that starts with the columns bound, unless there is one."""
-        if self._may_index(relation):
+        joined = [i for i in access.columns if i not in access.computed]
+        if self._may_index(relation) and self.dialect.layered(relation, joined) is None:
             with self._wanted(relation, [access]) as chains:
                 if chains:
                     self._make_indexes(relation, chains)
 
-    def index_all(self, relation: Relation, searches: Iterable[Access], exactly: bool = True) -> None:
-        """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another."""
+    def index_all(self, relation: Relation, searches: Sequence[Access], exactly: bool = True, layered: bool = False) -> None:
+        """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another.
+        ``layered``: they may have two layers."""
         if not self._may_index(relation):
             return
         leading = _leading(relation)
         with self._wanted(relation, searches) as chains:
+            in_layers = self._in_layers(relation, searches, chains) if layered else {}
+            self._make_layers(relation, set(in_layers.values()), exactly)
+            chains = [chain for chain in chains if chain not in in_layers]
             known = self._make_indexes(relation, chains)
             kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
             for name, columns in list(known.items()):
@@ -257,6 +263,29 @@ class EmbeddedEngine:
                 if name not in kept and (exactly or begins):
                     del known[name]
                     self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
+
+    def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
+        """Which chains are better served by an index of two layers, and by which column."""
+        if relation.arity <= _NARROW or not self.layers.are_worth_it(self._top(relation.name)):
+            return {}
+        computed = {i for access in searches for i in access.computed}
+        names = [sql_name(column.name) for column in relation.columns]
+        table = sql_name(relation.name)
+        rows = Selectivity(self.connection, table, names, self._indexes(relation)).of_value
+        single = {chain: next(iter(chain[0])) for chain in chains if len(chain) == len(chain[0]) == 1}
+        return {
+            chain: column
+            for chain, column in single.items()
+            if column not in computed and self.layers.suits(table, names[column], rows(column))
+        }
+
+    def _make_layers(self, relation: Relation, columns: set[int], exactly: bool) -> None:
+        table, names = sql_name(relation.name), [sql_name(column.name) for column in relation.columns]
+        for column in sorted(columns):
+            storage = STORAGE.get(relation.columns[column].type.kind, "INTEGER")
+            self.layers.make(table, names[column], storage)
+        for name in sorted(self.layers.columns(table).keys() - {names[i] for i in columns}) if exactly else ():
+            self.layers.drop(table, name)
 
     def _may_index(self, relation: Relation) -> bool:
         return self.may_change or relation.name not in self.stored
@@ -299,6 +328,7 @@ class EmbeddedEngine:
             f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{name(index)}"
             f" ON {name(sql_name(relation.name))} ({', '.join(map(name, names))})"
         )
+        self.layers.forget()
         return index
 
     def _indexes(self, relation: Relation) -> dict[str, tuple[int, ...]]:

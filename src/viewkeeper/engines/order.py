@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from viewkeeper.program.ast import Atom, Comparison, Constant, Literal, Negation, Relation, Variable, Wildcard, variables_of
+from viewkeeper.program.ast import (
+    Atom,
+    Comparison,
+    Constant,
+    Literal,
+    Negation,
+    Relation,
+    Test,
+    Variable,
+    Wildcard,
+    all_variables,
+    variables_of,
+)
 from viewkeeper.program.safety import bound_variables
 
 # A relation that is empty now may be of any size when the statement is used again.
@@ -14,16 +26,20 @@ _UNKNOWN = 1 << 62
 
 @dataclass(frozen=True)
 class Access:
-    """A relation is searched by these columns (positions)."""
+    """A relation is searched by these columns (positions); ``computed``: those of them whose values only comparisons tell."""
 
     relation: str
     columns: tuple[int, ...]
+    computed: tuple[int, ...] = ()
 
 
 def join_order(
     body: tuple[Literal, ...], first: int | None, sizes: Mapping[str, int], relations: Mapping[str, Relation]
 ) -> list[int]:
-    """Positions of the positive atoms: the changed literal first, then where its bindings lead, small relations before large."""
+    """Positions of the positive atoms: the changed literal first, then where its bindings lead, small relations before large.
+
+    Of those that are looked up by a key the ones come first that may turn out not to fit: the others need not be looked up then.
+    """
     waiting = [i for i, literal in enumerate(body) if isinstance(literal, Atom)]
     order: list[int] = []
     bound: set[str] = set()
@@ -35,7 +51,7 @@ def join_order(
             chosen = max(
                 waiting,
                 key=lambda i: (
-                    *_score(_atom(body[i]), bound, fixed, relations),
+                    *_score(body, i, bound, fixed, relations),
                     -(sizes.get(_atom(body[i]).relation) or _UNKNOWN),
                     -i,
                 ),
@@ -52,8 +68,10 @@ def accesses(body: tuple[Literal, ...], order: list[int]) -> list[Access]:
     found = []
     comparisons = [x for x in body if isinstance(x, Comparison)]
     for place, position in enumerate(order):
-        bound = bound_variables([*(body[i] for i in order[:place]), *comparisons], set(), set())
-        found.append(_access(_atom(body[position]), bound))
+        before = [body[i] for i in order[:place]]
+        access = _access(_atom(body[position]), bound_variables([*before, *comparisons], set(), set()))
+        joined = _access(_atom(body[position]), bound_variables(before, set(), set()))
+        found.append(replace(access, computed=tuple(i for i in access.columns if i not in joined.columns)))
     everything = bound_variables(body, set(), set())
     found += [_access(literal.atom, everything) for literal in body if isinstance(literal, Negation)]
     return [access for access in found if access.columns]
@@ -66,9 +84,12 @@ def _access(atom: Atom, bound: set[str]) -> Access:
     return Access(atom.relation, columns)
 
 
-def _score(atom: Atom, bound: set[str], fixed: set[str], relations: Mapping[str, Relation]) -> tuple[bool, int]:
-    """Is one row at most searched for, by a key; and how many columns are bound: by what is joined already, or by a constant only."""
-    score = 0
+def _score(
+    body: tuple[Literal, ...], position: int, bound: set[str], fixed: set[str], relations: Mapping[str, Relation]
+) -> tuple[bool, bool, int, bool]:
+    """Is one row at most searched for, by a key, and may it not fit; how many columns are bound: by what is joined already, or by a
+    constant only; is one of them part of a key? Rows that share a part of their key are fewer than those that share something else."""
+    atom, score = _atom(body[position]), 0
     known = set()
     relation = relations.get(atom.relation)
     for place, argument in enumerate(atom.arguments):
@@ -81,7 +102,20 @@ def _score(atom: Atom, bound: set[str], fixed: set[str], relations: Mapping[str,
                 continue
         if relation is not None and place < relation.arity:
             known.add(relation.columns[place].name)
-    return relation is not None and bool(relation.key) and known >= set(relation.key), score
+    key = set() if relation is None else {*relation.key}
+    unique = bool(key) and known >= key
+    return unique, unique and (known > key or _decides(body, atom, bound)), score, not key or not known.isdisjoint(key)
+
+
+def _decides(body: tuple[Literal, ...], atom: Atom, bound: set[str]) -> bool:
+    """Is there a condition that can be decided with this atom, and not without it?"""
+    reached = bound | {*all_variables((atom,))}
+    for literal in body:
+        if isinstance(literal, (Comparison, Test)):
+            needed = {*all_variables((literal,))}
+            if needed <= reached and not needed <= bound:
+                return True
+    return False
 
 
 def _atom(literal: Literal) -> Atom:

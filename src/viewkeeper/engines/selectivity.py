@@ -53,8 +53,12 @@ class Selectivity:
 
     def note(self) -> None:
         """Lets SQLite look at the indexes."""
-        self._connection.execute(f"PRAGMA analysis_limit={_SAMPLE}")
-        self._connection.execute(f"ANALYZE main.{_quoted(self._table)}")
+        analyze(self._connection, self._table)
+
+    def of_value(self, column: int) -> float:
+        """About how many rows a value of a column has."""
+        [[rows]] = self._connection.execute(f"SELECT coalesce(max(rowid), 0) FROM main.{_quoted(self._table)}")
+        return (self._known() | self._sampled([column], rows))[column] if rows else 0.0
 
     def _known(self) -> dict[int, float]:
         """Rows for each value of the first column of an index, as SQLite's statistics have it."""
@@ -80,6 +84,21 @@ class Selectivity:
         pairs = len(sample) * (len(sample) - 1)
         counts = {i: Counter(row[place] for row in sample) for place, i in enumerate(columns)}
         return {i: 1 + rows * sum(n * (n - 1) for n in found.values()) / pairs for i, found in counts.items()}
+
+
+def analyze(connection: sqlite3.Connection, table: str) -> None:
+    connection.execute(f"PRAGMA analysis_limit={_SAMPLE}")
+    connection.execute(f"ANALYZE main.{_quoted(table)}")
+
+
+def rows_of_a_value(connection: sqlite3.Connection, table: str) -> float | None:
+    """How many rows of a table share the first column of its key, as SQLite's statistics have it."""
+    if not connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'sqlite_stat1'").fetchall():
+        return None
+    for [numbers] in connection.execute("SELECT stat FROM main.sqlite_stat1 WHERE tbl = ?", (table,)):
+        if len(numbers.split()) > 1:
+            return float(numbers.split()[1])
+    return None
 
 
 def _serves(index: tuple[int, ...], search: Columns) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
@@ -105,6 +105,14 @@ class Dialect(ABC):
     @abstractmethod
     def source(self, relation: Relation, reading: Reading, alias: str) -> tuple[str, list[str]]:
         """The FROM item of an atom (none if it is a row of a query around this one), and conditions that go with it."""
+
+    def layered(self, relation: Relation, bound: Collection[int]) -> int | None:
+        """The column, of those bound, whose value is looked up before the rows that have it (``layered.Layered``)."""
+        return None
+
+    def layered_rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
+        """The condition that a row is one of those found so."""
+        raise NotImplementedError
 
     @abstractmethod
     def parameter(self, name: str, type_: Type) -> str: ...
@@ -268,8 +276,11 @@ class _Body:
         self.sources.append(source)
         self.aliases[alias] = (relation.name, reading)
         self.joins += conditions
+        layered = self._layered(atom, relation)
         for place, argument in enumerate(atom.arguments):
             column = self.dialect.column(alias, relation, place)
+            if place == layered:
+                self.joins.append(self.dialect.layered_rows(relation, place, alias, self.term(argument).sql))
             match argument:
                 case Wildcard():
                     continue
@@ -283,6 +294,14 @@ class _Body:
                 case _:
                     yield column, argument
 
+    def _layered(self, atom: Atom, relation: Relation) -> int | None:
+        bound = [
+            place
+            for place, a in enumerate(atom.arguments)
+            if isinstance(a, Constant) or (isinstance(a, Variable) and a.name in self.bindings)
+        ]
+        return self.dialect.layered(relation, bound)
+
     def _equal(self, column: str, term: Term) -> Expression:
         right = self.term(term)
         return Expression(f"{column} = {self.root(right)}", NUMBER, risk=right.risk)
@@ -292,9 +311,12 @@ class _Body:
         alias = f"n{number}"
         source, conditions = self.dialect.source(relation, Reading.ALL, alias)
         failing = []
+        layered = self._layered(negation.atom, relation)
         for place, argument in enumerate(negation.atom.arguments):
             if not isinstance(argument, Wildcard):
                 value = self.term(argument)
+                if place == layered:
+                    conditions.append(self.dialect.layered_rows(relation, place, alias, value.sql))
                 column = self.dialect.column(alias, relation, place)
                 conditions.append(f"{column} {self.dialect.same if negation.same else '='} {self.root(value)}")
                 failing += [f"{self.root(value)} IS NULL OR "] if value.risk else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from viewkeeper.engines.scalar import Failure, compiled
@@ -76,20 +76,35 @@ def split_part(text: str, separator: str, number: int) -> str:
     return parts[index] if 0 <= index < len(parts) else ""
 
 
+def _letters(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
+    """The letters of a LIKE, each with whether it stands for others."""
+    letters = iter(pattern)
+    for letter in letters:
+        if letter != escape:
+            yield letter, letter in "_%"
+            continue
+        following = next(letters, "")
+        if following not in {"_", "%", escape}:
+            why = f"{escape} stands before neither _ nor % nor {escape}"
+            raise Failure("BAD_TEXT", function="sql_like", value=pattern, why=why)
+        yield following, False
+
+
 @functools.lru_cache(maxsize=256)
 def like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
     """The regular expression of a LIKE."""
-    parts, letters = [], iter(pattern)
-    for letter in letters:
-        if letter == escape:
-            following = next(letters, "")
-            if following not in {"_", "%", escape}:
-                why = f"{escape} stands before neither _ nor % nor {escape}"
-                raise Failure("BAD_TEXT", function="sql_like", value=pattern, why=why)
-            parts.append(re.escape(following))
-        else:
-            parts.append({"_": ".", "%": ".*"}.get(letter) or re.escape(letter))
-    return re.compile("".join(parts), re.DOTALL)
+    many = {"_": ".", "%": ".*"}
+    return re.compile("".join(many[x] if stands else re.escape(x) for x, stands in _letters(pattern, escape)), re.DOTALL)
+
+
+def glob_pattern(pattern: str, escape: str = "\\") -> str:
+    """The same as SQLite's GLOB has it, which knows capital letters as SQLite's LIKE does not.
+
+    >>> glob_pattern("50!% of [_]*%", "!")
+    '50% of [[]?][*]*'
+    """
+    many, special = {"_": "?", "%": "*"}, "*?["
+    return "".join(many[x] if stands else f"[{x}]" if x in special else x for x, stands in _letters(pattern, escape))
 
 
 def like(text: str, pattern: str, escape: str = "\\") -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from viewkeeper.engines.layered import Layered
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.engines.sqlite_sql_functions import sqlite_call
@@ -82,8 +83,8 @@ _SHORT = 60
 class SqliteDialect(Dialect):
     """``where`` says in which database each relation's table is: "main" or "temp"."""
 
-    def __init__(self, where: Callable[[str], str] = lambda relation: "main") -> None:
-        self.where = where
+    def __init__(self, where: Callable[[str], str] = lambda relation: "main", layers: Layered | None = None) -> None:
+        self.where, self.layers = where, layers
 
     def identifier(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -96,6 +97,15 @@ class SqliteDialect(Dialect):
             return f"{self.table(relation.name)} AS {alias}", []
         # New rows are appended, so the newest ones are a range of row numbers.
         return f"{self.table(relation.name)} AS {alias}", [f"{alias}.rowid > :delta_low", f"{alias}.rowid <= :delta_high"]
+
+    def layered(self, relation: Relation, bound: Collection[int]) -> int | None:
+        if self.layers is None or not bound or "$" in relation.name or self.where(relation.name) != "main":
+            return None
+        return self.layers.place(relation, bound)
+
+    def layered_rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
+        assert self.layers is not None
+        return self.layers.rows(relation, place, alias, value)
 
     def parameter(self, name: str, type_: Type) -> str:
         return f":{name}"

@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from viewkeeper.engines.scalar import Failure
 from viewkeeper.engines.sql import Expression
 from viewkeeper.engines.sql_dates import PARTS
+from viewkeeper.engines.sql_texts import glob_pattern
 from viewkeeper.program.types import Kind, Type
 
+# SQLite refuses patterns of 50,000 bytes; from here on a pattern is better read once.
+_LONGEST_PATTERN = 1_000
 COMPARISONS = {"sql_eq": "=", "sql_ne": "<>", "sql_lt": "<", "sql_le": "<=", "sql_gt": ">", "sql_ge": ">="}
 
 _TEMPLATES: dict[str, str] = {
@@ -65,6 +69,8 @@ def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) ->
             return reduce(_or, arguments).sql
         case "sql_if":
             return chosen(sql)
+        case "sql_like" if (pattern := _constant_pattern(arguments)) is not None:
+            return f"({sql[0]} GLOB {pattern})"
         case "sql_in":
             return f"({sql[0]} IN ({', '.join(sql[1:])}))"
         case "sql_same":
@@ -88,6 +94,18 @@ def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) ->
         sql.append("0")
     template = _OF_KINDS.get((function, first.kind)) or _TEMPLATES.get(function) or f"vk_{function}({', '.join(sql)})"
     return template.format(*sql, scale=first.scale)
+
+
+def _constant_pattern(arguments: Sequence[Expression]) -> str | None:
+    """The pattern of a LIKE for GLOB, if it is known and right."""
+    texts = [argument.value for argument in arguments[1:] if isinstance(argument.value, str)]
+    if len(texts) < len(arguments) - 1 or sum(map(len, texts)) > _LONGEST_PATTERN:
+        return None
+    try:
+        pattern = glob_pattern(*texts)
+    except Failure:
+        return None  # told where it is evaluated
+    return "'" + pattern.replace("'", "''") + "'"
 
 
 def chosen(sql: Sequence[str]) -> str:

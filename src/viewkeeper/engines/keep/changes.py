@@ -6,7 +6,7 @@ it as it likes; it is brought into the other form once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,12 @@ class Changes:
         if added:
             self.put(added, {sign} if sign else set(), paired)
         return added
+
+    def note_each(self, select: str, rows: Sequence[Row], sign: int) -> None:
+        """The same of a query for each of these rows, whose values are its parameters."""
+        added = self.tables.run_many(f"INSERT INTO {self.table} ({self._columns}) {select}", rows) if rows else 0
+        if added:
+            self.put(added, {sign})
 
     def put(self, number: int, signs: AbstractSet[int] = frozenset(), paired: int = 0) -> None:
         """So many rows were put into the table, of these signs if they are known."""

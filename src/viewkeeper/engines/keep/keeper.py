@@ -116,6 +116,11 @@ class BaseKeeper:
         self._delete = f"DELETE FROM {stored.table} WHERE {same}"
         self._insert = f"INSERT INTO {stored.table} ({stored.columns}) VALUES ({places})"
         self._add = f"{self._insert} ON CONFLICT DO NOTHING"
+        numbered = [f"?{i + 1}" for i in range(len(shown_columns(relation)))]
+        there = f"EXISTS (SELECT 1 FROM {stored.table} WHERE {tables.given(shown_columns(relation), numbered)})"
+        self._chosen = {
+            sign: f"SELECT {', '.join(numbered)}, {sign} WHERE {not_}{there}" for sign, not_ in ((1, "NOT "), (-1, ""))
+        }
 
     def create(self) -> None:
         self.stored.create()
@@ -165,11 +170,11 @@ class BaseKeeper:
 
     def net_of(self, wanted: Mapping[Row, bool], alone: bool = False) -> frozenset[int]:
         """The same of rows that are known to be different: whether each shall be there. ``alone``: nothing else changes."""
-        if not is_few(len(wanted)):
-            for present in (True, False):
-                self.want([row for row, wish in wanted.items() if wish is present], present)
-            return self.net()
         tables, changes = self.stored.tables, self.stored.changes
+        if not is_few(len(wanted)):
+            for sign, present in ((1, True), (-1, False)):
+                changes.note_each(self._chosen[sign], [row for row, wish in wanted.items() if wish is present], sign)
+            return changes.signs()
         if alone and (not self.relations[0].key or sum(wanted.values()) <= 1):
             self._bring_in(wanted)
         else:

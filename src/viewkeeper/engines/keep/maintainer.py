@@ -351,6 +351,10 @@ class Maintainer:
             self._detailed.add(relation)
             self._stored[relation].all_came()
 
+    def number(self, relation: str) -> int:
+        """How many rows came and went."""
+        return self._stored[relation].changes.number
+
     def changes(self, relation: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The rows that came and those that went."""
         rows = self._stored[relation].changes.rows()

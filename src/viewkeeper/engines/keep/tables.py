@@ -85,7 +85,7 @@ class Tables:
     plan: Plan
 
     def __post_init__(self) -> None:
-        self.dialect = PlanDialect(self.engine.dialect.where)
+        self.dialect = PlanDialect(self.engine.dialect.where, self.engine.layers)
         self.relations: dict[str, Relation] = dict(self.plan.core.by_name)
         self.compiler = Compiler(self.relations, Hierarchy.of(self.plan.core.types), self.dialect)
         self.prepared: dict[str, list[str]] = {}
@@ -112,9 +112,12 @@ class Tables:
         pairs = [(f"{left}.{self.name(c.name)}", f"{right}.{self.name(c.name)}", c.type) for c in columns]
         return " AND ".join(f"{identity(a, t)} = {identity(b, t)}" for a, b, t in pairs) or "TRUE"
 
-    def given(self, columns: Sequence[Column]) -> str:
+    def given(self, columns: Sequence[Column], parameters: Sequence[str] = ()) -> str:
         """The condition that a row has the values of the statement's parameters in these columns; NULL equals NULL."""
-        return " AND ".join(f"{identity(self.name(c.name), c.type)} = {identity('?', c.type)}" for c in columns) or "TRUE"
+        pairs = zip(columns, parameters or ["?"] * len(columns), strict=True)
+        return (
+            " AND ".join(f"{identity(self.name(c.name), c.type)} = {identity(given, c.type)}" for c, given in pairs) or "TRUE"
+        )
 
     def identities(self, columns: Sequence[Column]) -> list[str]:
         return [identity(self.name(c.name), c.type) for c in columns]
@@ -189,8 +192,9 @@ class Tables:
         """Runs statements one after the other; returns how many rows each has changed."""
         return self.engine.try_each(attempts)
 
-    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self.engine.connection.executemany(sql, rows)
+    def run_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Runs a statement for each of many rows of parameters; returns how many rows that changed."""
+        return self.engine.connection.executemany(sql, rows).rowcount
 
     def select(self, rule: Rule, delta: int | None = None, prefix: str = "", shown: bool = True) -> Select:
         """A rule of the plan, joined in the order of its bindings, with the indexes it needs; ``shown``: to who asks for statements."""
@@ -232,7 +236,7 @@ class Tables:
         columns = tuple(i for i in access.columns if i < relation.arity)
         searched_by_id = what == "ranked" and len(relation.columns or (1,)) + 1 in access.columns
         if what in ("", "ranked") and columns and not searched_by_id:
-            self._index(relation, Access(name, columns))
+            self._index(relation, Access(name, columns, access.computed))
 
     def _index(self, relation: Relation, access: Access) -> None:
         if self._gathered is None:
@@ -254,7 +258,8 @@ class Tables:
             set() if self.plan.demands is None else {name for rule in self.plan.demands.rules for name in _stored_in(rule)}
         )
         for name in self.engine.stored & self.plan.core.by_name.keys():
-            self.engine.index_all(self.relations[name], gathered.get(name, []), exactly=name not in demanded)
+            is_base = name in self.plan.bases
+            self.engine.index_all(self.relations[name], gathered.get(name, []), name not in demanded, is_base)
 
     def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
         """An index on just these columns, in this order."""
