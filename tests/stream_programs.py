@@ -393,4 +393,16 @@ late(x) :- third(x), !copy(x).
 lone(x) :- two(x), !first(x).
 .decl sums(s: number, n: number)
 sums(s, n) :- s = sum x : { late(x) }, n = count : { both(_) }.""",
+    "floats before whole numbers": """
+.decl r(f: float, x: number, t: symbol, g: float)
+.decl often(f: float, n: number)
+often(f, n) :- n = count : { r(f, _, _, _) }.
+.decl sums(f: float, s: number, g: float, m: float, n: number)
+sums(f, s, g, m, n) :- s = sum x : { r(f, x, t, h) }, g = sum h : { r(f, x, t, h) }, m = mean x : { r(f, x, t, h) }, n = count : { r(f, x, t, h) }.
+.decl twice(n: number, s: number)
+twice(n, s) :- often(f, n), sums(f, s, _, _, n).
+.decl total(s: number, n: number)
+total(s, n) :- s = sum n : { often(_, n) }, n = count : { twice(_, _) }.
+.decl means(f: float, x: float, high: number)
+means(f, x, h) :- x = mean g : { r(f, y, t, g) }, h = max y : { r(f, y, t, g) }.""",
 }

@@ -281,7 +281,7 @@ class TotalsWithin(TotalKeeper):
             f"SELECT {told} FROM (SELECT {inner} FROM {table} WHERE {self.tables.given(self.groups)}) AS s",
             f"UPDATE {table} SET {updated} WHERE rowid = ?",
             f"INSERT INTO {table} ({self._columns}) SELECT {', '.join([*self.names('s'), *self.values('s'), *totals])}"
-            f" FROM (SELECT {given}) AS s RETURNING {', '.join(results)}",
+            f" FROM (SELECT {given}) AS s RETURNING {', '.join(_returned(c, n) for c, n in zip(self.results, results, strict=True))}",
             f"DELETE FROM {table} WHERE rowid = ?",
         )
 
@@ -362,7 +362,7 @@ class TotalsApart(TotalKeeper):
         """A group's totals: something added, which gives the values; the first ones; none."""
         table = self.state.removeprefix("main.")
         values = [f'CASE WHEN "$n" <> 0 THEN {value} END' if self.groups else value for value in self.values(table)]
-        told = f' RETURNING rowid, "$n", {", ".join(values)}'
+        told = f' RETURNING +rowid, +"$n", {", ".join(f"+({value})" for value in values)}'
         added = ", ".join(f'"{name}" = {sql}' for name, sql in self.added("{}", "?").items())
         places = ", ".join("?" * (max(1, len(self.groups)) + len(self.sums)))
         return (
@@ -379,6 +379,11 @@ class TotalsApart(TotalKeeper):
         if number == 0 and self.groups:
             self.tables.run(delete, (rowid,))
         self.tell_group(group, self.row_of(group), tuple(values))
+
+
+def _returned(column: Column, name: str) -> str:
+    """A column behind RETURNING, where SQLite takes the first column's type for that of all: a whole number beside a float came back as a float."""
+    return f"CAST({name} AS REAL)" if column.type.kind is Kind.FLOAT else f"+{name}"
 
 
 def _nothing(total: str) -> str:
