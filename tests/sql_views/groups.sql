@@ -34,3 +34,6 @@ SELECT s, sum(x) AS sx, min(x) AS mx FROM t GROUP BY s HAVING sum(x) > 0;
 SELECT max(id) AS m FROM t WHERE a > 100;
 SELECT a, a AS a2, count(*) AS n FROM t GROUP BY a, a;
 SELECT count_if(a IN (SELECT a FROM u)) AS n, sum(b) FILTER (WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)) AS sb FROM t;
+SELECT s, max(a) AS x, min(a) AS y, max(d) AS z, min(p) AS u, max(f) AS v, count(DISTINCT a) AS n, count(DISTINCT d) AS m FROM t GROUP BY s;
+SELECT max(a) AS x, min(a) AS y, max(d) AS z, min(p) AS u, max(f) AS v, count(DISTINCT a) AS n FROM t;
+SELECT s, max(a) FILTER (WHERE id > 2) AS x, min(d) AS y, max(p) AS z, count(*) AS n FROM t GROUP BY s HAVING min(a) IS NULL OR max(f);

@@ -63,6 +63,8 @@ AGGREGATES = (
     exp.VariancePop, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue,
 )  # fmt: skip
 _BY_NAME: dict[str, type[exp.Expr]] = {"mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr}
+# Alternatives multiply: two of two each are four rules.
+_FEW_OPTIONAL = 2
 _TENTHS = 10  # digits that a sum has more than its terms
 
 
@@ -120,6 +122,7 @@ class Groups:
         self.after = Body(self.builder, self.body.parent)
         self.key_variables = [self.after.variable(v.name) for v in self.keys]
         self._lookups: list[Literal] = []
+        self._optional: list[_Optional] = []
         self._ties = len(outside)
         # Is there a row in each group for sure?
         self.filled = not self.whole
@@ -346,7 +349,7 @@ class Groups:
         absent = Negation(Atom(relation, (*self.key_variables, *(Wildcard() for _ in variables))))
         zeros = [Comparison("=", v, nothing_of(type_)) for v, type_ in variables]
         if self.key_variables or not self.whole:
-            self._lookups.append(Either(((atom,), (absent, *zeros))))
+            self._optional.append(_Optional(variables, (atom,), (absent, *zeros)))
         else:
             self._lookups.append(atom)
         return [Lowered(v, type_) for v, type_ in variables]
@@ -375,19 +378,37 @@ class Groups:
                 bound.append(atom)
                 continue
             absent = Negation(Atom(name, (*self.key_variables, Wildcard())))
-            there: tuple[Literal, ...] = (atom, Comparison("=", nothing, FALSE))
-            missing: tuple[Literal, ...] = (
-                absent, Comparison("=", variable, nothing_of(value.type)), Comparison("=", nothing, TRUE),
-            )  # fmt: skip
-            bound.append(Either((there, missing)))
+            there = (atom, Comparison("=", nothing, FALSE))
+            missing = (absent, Comparison("=", variable, nothing_of(value.type)), Comparison("=", nothing, TRUE))
+            self._optional.append(_Optional([(variable, value.type), (nothing, BOOLEAN)], there, missing))
         after = self.after
-        after.literals = [*bound, *self._lookups]
+        after.literals = [*bound, *self._looked_up(bound), *self._lookups]
         if self.correlation is not None and not loose:
             ties = zip(self.correlation.outside, self.key_variables, strict=False)
             after.literals += [Comparison("=", outside, variable) for outside, variable in ties]
         after.keys = [(tuple(v.name for v in self.key_variables),)]
         after.sources = list(self._sources())
         return after
+
+    def _looked_up(self, bound: Sequence[Literal]) -> list[Literal]:
+        """What a group may not have: looked up with two alternatives each. These multiply, so from a few on each gets a relation in which every
+        group has a row; what the groups are must be known for that."""
+        width = len(self.key_variables)
+        known: list[Literal] = [
+            Atom(atom.relation, (*self.key_variables, *(Wildcard() for _ in atom.arguments[width:])))
+            for atom in bound
+            if isinstance(atom, Atom)
+        ]
+        if len(self._optional) <= _FEW_OPTIONAL or (self.key_variables and not known):
+            return [Either((one.there, one.missing)) for one in self._optional]
+        keys = [(v.name, self._type_of_key(i)) for i, v in enumerate(self.keys)]
+        found: list[Literal] = []
+        for one in self._optional:
+            row = [*self.key_variables, *(variable for variable, _ in one.variables)]
+            columns = [*keys, *((variable.name, type_) for variable, type_ in one.variables)]
+            relation = self.builder.derive(columns, (row, [*known[:1], *one.there]), (row, [*known[:1], *one.missing]))
+            found.append(Atom(relation.name, tuple(row)))
+        return found
 
     def _totals(self, keys: list[tuple[str, Variable]], loose: bool, bound: bool) -> list[Literal]:
         """What is counted and added up; and that there is such a group, if nothing else says so."""
@@ -420,6 +441,15 @@ class Groups:
                 if column.term == value.term
             ]
             yield Source(source.alias, tuple(columns), source.hidden)
+
+
+@dataclass(frozen=True)
+class _Optional:
+    """Values that a relation of the groups may not have for a group, and what they are then."""
+
+    variables: Sequence[tuple[Variable, SqlType]]
+    there: tuple[Literal, ...]
+    missing: tuple[Literal, ...]
 
 
 def _and(left: Lowered | None, right: Lowered) -> Lowered:
