@@ -7,6 +7,7 @@ import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,14 @@ from tests.oracle import OracleError, Row, evaluate, read_facts
 
 import viewkeeper as vk
 from viewkeeper.errors import EvaluationError, ProgramError
-from viewkeeper.language import parse
+from viewkeeper.language import parse, parse_row
 from viewkeeper.program.ast import Constant, Program
 from viewkeeper.program.printing import print_constant
 from viewkeeper.program.types import Type
+from viewkeeper.state import State
+from viewkeeper.store.catalog import NOWHERE
+from viewkeeper.store.snapshots import snapshot_path, write_snapshot
+from viewkeeper.why import Why, explain
 
 PROGRAMS = sorted(path.parent for path in (Path(__file__).parent / "programs").glob("*/program.dl"))
 SEEDS = range(40)
@@ -83,12 +88,13 @@ def accepted(text: str) -> bool:
         return False
 
 
-def check_program(text: str, facts: Rows, path: Path) -> int:
+def check_program(text: str, facts: Rows, path: Path, directives: str = "") -> int:
+    """``directives`` say which views are not stored: nothing for the naive evaluator."""
     program = parse(text)
     given = {name: rows for name, rows in facts.items() if name not in program.derived}
     try:
         rows = evaluate(text, given)
-        with warehouse_of(text, given, path):
+        with warehouse_of(f"{text}\n{directives}", given, path):
             pass
     except (OracleError, EvaluationError):
         return 0
@@ -382,6 +388,211 @@ def test_functions_that_fail_elsewhere(tmp_path: Path) -> None:
         assert not warehouse.why("v(1, 14)")
 
 
+# ---- views of which nothing is stored
+
+
+def unstored(program: Program, seed: object) -> str:
+    """Directives that leave some of the views external, some virtual and some stored."""
+    chance = random.Random(str(seed))
+    kinds = {name: chance.choice(["", ".external", ".external", ".virtual"]) for name in sorted(program.derived)}
+    return "\n".join(f"{kind} {name}" for name, kind in kinds.items() if kind)
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_rows_of_random_programs_that_are_not_all_stored(seed: int, tmp_path: Path) -> None:
+    generated = generate(seed)
+    if accepted(generated.text):
+        directives = unstored(parse(generated.text), seed)
+        check_program(generated.text, generated.facts, tmp_path / "w", directives)
+
+
+@pytest.mark.parametrize("kind", ["external", "virtual"])
+@pytest.mark.parametrize("name", CLOSURES)
+def test_unstored_closures_of_graphs_with_circles(name: str, kind: str, tmp_path: Path) -> None:
+    text, chance = f"{GRAPH} {CLOSURES[name]}", random.Random(7)
+    edges = {(chance.randrange(12), chance.randrange(12)) for _ in range(20)}
+    assert check_program(text, {"e": edges}, tmp_path / "w", f".{kind} r") > 8
+
+
+UNSTORED = """
+.decl edge(x: symbol, y: symbol)
+.decl closure(x: symbol, y: symbol)
+closure(x, y) :- edge(x, y).
+closure(x, z) :- closure(x, y), closure(y, z).
+.external closure
+.decl circular(x: symbol)
+circular(x) :- closure(x, x).
+.decl apart(x: symbol, y: symbol)
+apart(x, y) :- edge(x, _), edge(_, y), !closure(x, y).
+.decl reached(x: symbol, n: number)
+reached(x, n) :- edge(x, _), n = count : { closure(x, _) }.
+.decl near(x: symbol)
+near(x) :- reached(x, n), n < 2.
+.virtual near
+"""
+UNSTORED_WHY = {
+    "a circle": (
+        'closure("b", "b")',
+        """
+closure("b", "b")   rule 2: closure(x, z) :- closure(x, y), closure(y, z).
+├─ closure("b", "a")   rule 1: closure(x, y) :- edge(x, y).
+│  └─ edge("b", "a")   base row
+└─ closure("a", "b")   rule 1
+   └─ edge("a", "b")   base row""",
+    ),
+    "stored above external": (
+        'circular("a")',
+        """
+circular("a")   rule 1: circular(x) :- closure(x, x).
+└─ closure("a", "a")   rule 2: closure(x, z) :- closure(x, y), closure(y, z).
+   ├─ closure("a", "b")   rule 1: closure(x, y) :- edge(x, y).
+   │  └─ edge("a", "b")   base row
+   └─ closure("b", "a")   rule 1
+      └─ edge("b", "a")   base row""",
+    ),
+    "negation": (
+        'apart("f", "a")',
+        """
+apart("f", "a")   rule 1: apart(x, y) :- edge(x, _), edge(_, y), !closure(x, y).
+├─ edge("f", "g")   base row
+├─ edge("b", "a")   base row
+└─ !closure("f", "a")   no such row""",
+    ),
+    "aggregate": (
+        'reached("a", 3)',
+        """
+reached("a", 3)   rule 1: reached(x, n) :- edge(x, _), n = count : { closure(x, _) }.
+├─ edge("a", "b")   base row
+└─ count : { closure("a", _) } = 3   of 3 rows
+   ├─ closure("a", "a")
+   ├─ closure("a", "b")
+   └─ closure("a", "c")""",
+    ),
+    "virtual above stored": (
+        'near("f")',
+        """
+near("f")   rule 1: near(x) :- reached(x, n), n < 2.
+├─ reached("f", 1)   rule 1: reached(x, n) :- edge(x, _), n = count : { closure(x, _) }.
+│  ├─ edge("f", "g")   base row
+│  └─ count : { closure("f", _) } = 1   of 1 row
+│     └─ closure("f", "g")
+└─ 1 < 2""",
+    ),
+    "not there": (
+        'circular("f")',
+        """
+circular("f") is not there
+└─ rule 1 needs closure("f", "f"): there is no such row
+   └─ closure("f", "f") is not there
+      ├─ rule 1 needs edge("f", "f"): there is no such row
+      │  └─ edge("f", "f"): no such row was inserted
+      └─ rule 2 needs closure("f", y), closure(y, "f"): 1 row fits closure("f", y), but nothing fits closure("g", "f")
+         └─ closure("g", "f") is not there
+            ├─ rule 1 needs edge("g", "f"): there is no such row
+            │  └─ edge("g", "f"): no such row was inserted
+            └─ rule 2 needs closure("g", y), closure(y, "f"): nothing fits closure("g", y)""",
+    ),
+    "not there for a negation": (
+        'apart("a", "c")',
+        """
+apart("a", "c") is not there
+└─ rule 1 needs edge("a", _), edge(_, "c"), !closure("a", "c"): closure("a", "c") is there""",
+    ),
+    "not there for an aggregate": (
+        'reached("a", 2)',
+        """
+reached("a", 2) is not there
+└─ rule 1 needs edge("a", _), 2 = count : { closure("a", _) }: count : { closure("a", _) } is 3""",
+    ),
+    "not there though virtual": (
+        'near("a")',
+        """
+near("a") is not there
+└─ rule 1 needs reached("a", n), n < 2: 1 row fits reached("a", n), but 3 < 2 is not true""",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[vk.Warehouse]:
+    edges = {("a", "b"), ("b", "a"), ("b", "c"), ("f", "g")}
+    with warehouse_of(UNSTORED, {"edge": edges}, tmp_path_factory.mktemp("why") / "graph") as warehouse:
+        yield warehouse
+
+
+@pytest.mark.parametrize("name", UNSTORED_WHY)
+def test_rows_that_are_not_stored(name: str, graph: vk.Warehouse) -> None:
+    text, expected = UNSTORED_WHY[name]
+    assert str(graph.why(text)) == expected.removeprefix("\n")
+
+
+def test_an_external_view_is_as_it_is_now(tmp_path: Path) -> None:
+    with warehouse_of(UNSTORED, {"edge": {("a", "b")}}, tmp_path / "w") as warehouse:
+        assert not warehouse.why('circular("a")')
+        warehouse.commit(inserts={"edge": [("b", "a")]})
+        assert warehouse.why('circular("a")')
+        warehouse.commit(deletes={"edge": [("a", "b")]})
+        assert not warehouse.why('closure("a", "b")')
+
+
+def test_a_virtual_view_that_fails(tmp_path: Path) -> None:
+    """Not with a wrong answer, although a query of the row alone may succeed."""
+    text = ".decl b(x: number) .decl v(x: number) v(100 / x) :- b(x). .virtual v"
+    with warehouse_of(text, {"b": {(0,), (5,)}}, tmp_path / "w") as warehouse, pytest.raises(EvaluationError) as caught:
+        warehouse.why("v(20)")
+    assert caught.value.code == "DIVISION_BY_ZERO"
+
+
+SALES = """
+CREATE TABLE sale (id INT NOT NULL, city STRING NOT NULL, amount INT NOT NULL, PRIMARY KEY (id));
+CREATE VIEW turnover AS
+    SELECT city, sum(amount) AS total FROM sale WHERE id NOT IN (SELECT id FROM sale WHERE amount < 2) GROUP BY city HAVING sum(amount) > 10;
+CREATE MATERIALIZED VIEW best AS SELECT city, total FROM turnover t WHERE NOT EXISTS (SELECT 1 FROM turnover o WHERE o.total > t.total);
+INSERT INTO sale VALUES (1, 'Rome', 7), (2, 'Rome', 8), (3, 'Oslo', 11), (4, 'Oslo', 1), (5, 'Bonn', 3);
+"""
+
+
+@contextmanager
+def sales_of(path: Path) -> Iterator[vk.Warehouse]:
+    with vk.open(path, create=True, engine="embedded") as warehouse:
+        warehouse.sql(SALES)
+        yield warehouse
+
+
+def check_sales(best: Why, second: Why, none: Why) -> None:
+    assert best.derivation is not None
+    told = [node.text for node in best.derivation.walk()]
+    assert 'turnover("Rome", 15)' in told and 'sale(1, "Rome", 7)' in told
+    assert second.absence is not None and second.absence.attempts[0].missing is None
+    assert none.absence is not None and none.absence.attempts[0].missing is not None
+    assert none.absence.attempts[0].missing.text == 'turnover("Bonn", 3)'
+
+
+def test_a_view_of_sql_below_a_materialized_one(tmp_path: Path) -> None:
+    with sales_of(tmp_path / "w") as warehouse:
+        check_sales(*(warehouse.why(text) for text in ('best("Rome", 15)', 'best("Oslo", 11)', 'best("Bonn", 3)')))
+
+
+def cold(state: State) -> State:
+    """As if Spark had written relations that are too large for the catalog: their inner relations are not stored either."""
+    kept = dict(state.kept)
+    for name, one in state.kept.items():
+        if one.place != NOWHERE:
+            relation = state.program.relation(name)
+            write_snapshot(snapshot_path(state.directory, name, one.changed), relation, state.rows(relation))
+            kept[name] = one._replace(place="cold", snapshot=one.changed)
+    return replace(state, kept=kept)
+
+
+def test_an_external_view_over_snapshots(tmp_path: Path) -> None:
+    found = []
+    with sales_of(tmp_path / "w") as warehouse:
+        for text in ('best("Rome", 15)', 'best("Oslo", 11)', 'best("Bonn", 3)'):
+            with warehouse._reading() as state:
+                found.append(explain(parse_row(text, state.program), cold(state)))
+    check_sales(*found)
+
+
 # ---- the command
 
 
@@ -389,6 +600,12 @@ def test_command(shop: vk.Warehouse) -> None:
     done = viewkeeper("why", shop.path, 'fine("bash")')
     assert (done.code, done.err) == (0, "")
     assert done.out == str(shop.why('fine("bash")')) + "\n"
+
+
+def test_command_for_a_row_that_is_not_stored(graph: vk.Warehouse) -> None:
+    done = viewkeeper("why", graph.path, 'circular("a")')
+    assert (done.code, done.err) == (0, "")
+    assert done.out == str(graph.why('circular("a")')) + "\n"
 
 
 def test_command_with_json(shop: vk.Warehouse) -> None:

@@ -1,7 +1,7 @@
 """Why a row is in a view, or why it is not.
 
-The views are stored, so premises are found by asking: which assignments make a rule's body true and its head the row? ``forms`` has
-the rules in the shape that is asked about, ``asking`` asks, ``proofs`` chooses derivations that do not go round in a circle, ``trees``
+The views are stored, or derived for the time of the question, so premises are found by asking: which assignments make a rule's body true
+and its head the row? ``forms`` has the rules in the shape that is asked about, ``asking`` asks, ``proofs`` chooses derivations that do not go round in a circle, ``trees``
 shows them, and ``absence`` looks for what is missing where there is none.
 """
 
@@ -26,7 +26,7 @@ def explain(atom: Atom, state: State) -> Why:
     columns = state.program.relation(atom.relation).columns
     constants = [argument for argument in atom.arguments if isinstance(argument, Constant)]
     row = Row(atom.relation, tuple(store(a.value, c.type) for a, c in zip(constants, columns, strict=True)))
-    asker = Asker(state)
+    asker = Asker(state, atom.relation)
     try:
         text = asker.print_row(row)
         if not asker.holds(row):

@@ -1,4 +1,4 @@
-"""Asking for assignments that make bodies true, against the stored rows.
+"""Asking for assignments that make bodies true, against the stored rows and those of external views, which are derived first.
 
 A question about many rows is compiled once: the row it is about is a row of a relation of its own, which the body joins first. The
 answers of a question come one by one, as they are asked for: some rows have thousands of proofs, and one is enough.
@@ -29,7 +29,7 @@ from viewkeeper.program.ast import (
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.printing import print_constant
-from viewkeeper.program.strata import Stratum, reads, stratify
+from viewkeeper.program.strata import Stratum, dependencies, reach, reads, stratify
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import Stored
@@ -54,20 +54,22 @@ class Question:
 
 
 class Asker:
-    """Asks about the rows of a warehouse at one moment."""
+    """Asks about the rows of a warehouse at one moment: those of one relation and of what it depends on."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, relation: str) -> None:
         self.state = state
         self.program = state.program.revealed
         self.relations = self.program.by_name
         self.hierarchy = Hierarchy.of(self.program.types)
         self.typer = Typer(dict(self.relations), self.hierarchy)
         self.views = self.program.derived
+        self.external = state.program.external & reach(dependencies(self.program), {relation})
         self._numbers = count(1)
         self._forms: dict[str, list[Form]] = {}
         self._fetched: set[str] = set()
         self._open: list[Iterator[tuple[Stored, ...]]] = []
         self._numbered: dict[str, Question | None] = {}
+        self._derive()
 
     def close(self) -> None:
         """Ends what is still being asked."""
@@ -170,6 +172,18 @@ class Asker:
         """A name for a relation. No rule of the program has one with a space."""
         return f"why {stem} {next(self._numbers)}"
 
+    def _derive(self) -> None:
+        """All rows of external views, before anything is asked: what is missing, negated or aggregated is not known from a part of them.
+
+        Round by round new rows get higher numbers, so that those of a recursion are in order, as if they were stored.
+        """
+        if self.external:
+            work = Work.of(self.state.program, self.external)
+            self._fetch(work.inputs)
+            self.state.tables.prepare(work.core)
+            work.evaluate(self.state.tables)
+            self._fetched |= work.core.by_name.keys()
+
     def _fetch(self, relations: Iterable[str]) -> None:
         """Brings rows that are kept as snapshots only to where they can be joined."""
         for name in set(relations) & self.relations.keys() - self._fetched:
@@ -177,7 +191,7 @@ class Asker:
             self.state.tables.prepare(Program(self.program.types, (self.relations[name],)))
             relation, kept = self.relations[name], self.state.kept
             if name not in kept and kept[owner_of(name)].place == "cold":
-                work = Work.of(self.program, self.state.program.inner_of({owner_of(name)}))
+                work = Work.of(self.state.program, self.state.program.inner_of({owner_of(name)}))
                 with self.state.separate_engine("embedded", work) as engine:
                     work.evaluate(engine)
                     self.state.tables.insert(name, engine.read(relation))
@@ -197,7 +211,11 @@ class Asker:
         body = rule.body if grouped is None else grouped.body
         first = next((i for i, x in enumerate(body) if about and isinstance(x, Atom) and x.relation == about.name), None)
         compiler = Compiler(core.by_name, self.hierarchy, self.state.tables.dialect)
-        return compiler.rule(rule, first, self._sizes(body, about))
+        statement = compiler.rule(rule, first, self._sizes(body, about))
+        for access in statement.accesses:
+            if access.relation in self.external:  # stored views have indexes for their own maintenance
+                self.state.tables.index(access, self.relations[access.relation])
+        return statement
 
     def _sizes(self, body: tuple[Literal, ...], about: Relation | None) -> dict[str, int]:
         """How many rows there are to go through, if an atom is searched by what is bound: an index helps with the first columns only."""
@@ -210,7 +228,7 @@ class Asker:
         }
         sizes: dict[str, int] = {}
         for atom in (literal for literal in body if isinstance(literal, Atom)):
-            rows = self.state.kept[atom.relation].rows if atom.relation in self.state.kept else 1
+            rows = self._rows(atom.relation)
             leading = 0
             for argument in atom.arguments:
                 if not (isinstance(argument, Constant) or isinstance(argument, Variable) and argument.name in bound):
@@ -219,3 +237,8 @@ class Asker:
             size = int(rows ** (1 - leading / max(1, len(atom.arguments))))
             sizes[atom.relation] = min(size, sizes.get(atom.relation, size))
         return sizes
+
+    def _rows(self, relation: str) -> int:
+        if relation in self.external:
+            return self.state.tables.count(relation)
+        return self.state.kept[relation].rows if relation in self.state.kept else 1
