@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.playing import play
+from tests.streams import stream
 
 import viewkeeper as vk
+from viewkeeper.engines import embedded, layered
 from viewkeeper.engines.indexes import Chain, Columns, chain_columns, chains_of, serves
 from viewkeeper.warehouse import Warehouse
 
@@ -161,3 +164,98 @@ def test_every_search_is_served_by_as_few_as_possible(seed: int) -> None:
     assert all(serves(index, chain, leading) for index, chain in zip(made, chains, strict=True))
     assert all(any(set(index[: len(search)]) == search for index in made) for search in searches)
     assert len(made) == least(list(searches))
+
+
+# ---- indexes in two layers
+
+
+@pytest.fixture
+def layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every wide base relation is large, and few entries are merged."""
+    monkeypatch.setattr(layered, "SMALLEST", 1)
+    monkeypatch.setattr(layered, "_MERGED_FROM", 5)
+
+
+def tables(shop: Warehouse) -> dict[str, int]:
+    """What there is of such indexes, and how many entries."""
+    with closing(sqlite3.connect(shop.path / "catalog.db")) as database:
+        found = database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '$% of line by %'"
+        ).fetchall()
+        return {name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for [name] in found}
+
+
+def statements(shop: Warehouse, change: Mapping[str, list[tuple[int, ...]]]) -> list[str]:
+    found: list[str] = []
+    writer = shop._open_writer()
+    writer.catalog.connection.set_trace_callback(found.append)
+    shop.commit(change)
+    writer.catalog.connection.set_trace_callback(None)
+    return found
+
+
+@pytest.mark.usefixtures("layers")
+def test_large_wide_tables_have_indexes_in_two_layers(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.commit({"line": [(order, 1, order % 3, order % 5, 0) for order in range(20)]})
+    shop.define(VIEWS)
+    assert not indexes(shop) - {"part supplier", "supplier part"}
+    [(layer, entries), (recent, none)] = sorted(tables(shop).items())
+    assert (layer[:6], entries, recent[:7], none) == ("$layer", 20, "$recent", 0)
+    shop.commit({"line": [(20, 1, 0, 0, 0)]}, {"line": [(3, 1, 0, 3, 0)]})
+    assert tables(shop) == {layer: 20, recent: 2}
+    searched = [sql for sql in statements(shop, {"part": [(0,)], "supplier": [(0,)]}) if recent in sql]
+    assert searched
+    assert [x for [x] in shop.query("of_part(x)")] == [0, 6, 9, 12, 15, 18, 20]
+    assert [x for [x] in shop.query("of_supplier(x)")] == [0, 5, 10, 15, 20]
+
+
+@pytest.mark.usefixtures("layers")
+def test_the_small_layer_is_merged_into_the_large_one(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.commit({"line": [(order, 1, order % 3, order % 5, 0) for order in range(20)]})
+    shop.define(VIEWS)
+    shop.commit({"supplier": [(0,), (1,)]})
+    for number in range(30):
+        shop.commit({"line": [(100 + number, 1, 1, number % 3, 0)]}, {"line": [(number, 1, number % 3, number % 5, 0)]})
+        [(_, entries), (_, recent)] = sorted(tables(shop).items())
+        assert recent < 7 and entries >= 20 - number
+    assert all(view.right for view in shop.verify())
+    assert [x for [x] in shop.query("of_supplier(x)")] == [100 + n for n in range(30) if n % 3 < 2]
+
+
+@pytest.mark.usefixtures("layers")
+def test_a_row_number_used_again_is_found_once_and_by_its_own_value(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.commit({"line": [(1, 1, 1, 1, 0), (2, 1, 2, 2, 0)]})
+    shop.define(VIEWS)
+    shop.commit(deletes={"line": [(2, 1, 2, 2, 0)]})
+    shop.commit({"line": [(3, 1, 3, 3, 0)]})  # gets the row number of the one that went
+    shop.commit(deletes={"line": [(3, 1, 3, 3, 0)]})
+    shop.commit({"line": [(2, 1, 2, 2, 0)]})
+    shop.commit({"supplier": [(2,), (3,)]})
+    assert [x for [x] in shop.query("of_supplier(x)")] == [2]
+    shop.commit(deletes={"supplier": [(2,)]})
+    assert not list(shop.query("of_supplier(x)"))
+
+
+@pytest.mark.usefixtures("layers")
+def test_layers_go_with_their_table(shop: Warehouse) -> None:
+    shop.define(LINES)
+    shop.commit({"line": [(1, 1, 1, 1, 0)]})
+    shop.define(VIEWS)
+    assert tables(shop)
+    shop.sql("ALTER TABLE line ADD COLUMN more INT")
+    shop.commit({"line": [(2, 1, 1, 1, 0, None)], "supplier": [(1,)]})
+    assert all(view.right for view in shop.verify())
+    for name in ("of_part", "of_supplier", "of_both", "line"):
+        shop.drop(name)
+    assert not tables(shop)
+
+
+@pytest.mark.usefixtures("layers")
+@pytest.mark.parametrize("seed", range(6))
+def test_streams_with_layers(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random changes, whatever is searched by."""
+    monkeypatch.setattr(embedded, "_NARROW", 0)
+    play(stream(3 * seed + seed % 2, definitions=True), tmp_path / "w", external=0.2 * (seed % 3))
