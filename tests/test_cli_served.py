@@ -88,6 +88,8 @@ def test_definitions_and_levels(places: tuple[Path, Path], tmp_path: Path, monke
     program = b".decl small(id: number) small(i) :- sale(i, _, _, a), a < 100."
     assert "  small: " in both(places, "define", "shop", "-", stdin=program).out
     assert both(places, "define", "shop", "-", stdin=program).out == "nothing changed: nothing new\n"
+    again = program.replace(b"<", b"<=")
+    assert both(places, "define", "shop", "-", "--replace", "--strict", stdin=again).error == "STRICT"
     assert both(places, "level", "shop", "small").out.startswith("small is no integrity view")
     assert both(places, "level", "shop", "small", "warn").code == 0
     assert both(places, "level", "shop", "small").code == 0

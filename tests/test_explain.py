@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.commands import viewkeeper
 from tests.conftest import evaluate_text
 from tests.playing import told
 
@@ -112,3 +113,23 @@ def test_strict_refuses_to_compute_anew(tmp_path: Path) -> None:
         assert list(shop.query("r(x, y)")) == [(1, 2)]
         assert shop.commit({"e": [(2, None)]}).views["r"].strategy == "recomputation"
         assert len(shop.query("r(x, y)")) == 3
+
+
+def test_strict_refuses_definitions_that_compute_anew(shop: Warehouse) -> None:
+    other = ".decl closure(x: symbol, y: symbol) closure(x, y) :- edge(x, y)."
+    shop.define(".decl far(x: symbol) far(x) :- closure(_, x).", strict=True)
+    shop.define(other, replace=True, strict=True)  # there are no rows yet
+    shop.commit({"edge": EDGES})
+    for text, replace in ((TEXT, True), (other + 'closure("a", "z").', True), ('edge("y", "z").', False)):
+        with pytest.raises(vk.StoreError, match=r"^error\[STRICT\]: closure, far would"):
+            shop.define(text, replace=replace, strict=True)
+    assert shop.last() == 4
+    shop.define(".decl near(x: symbol) near(x) :- closure(x, _).", strict=True)
+    assert shop.define(TEXT, replace=True).views["closure"].strategy == "recomputation"
+
+
+def test_strict_definitions_from_the_command_line(shop: Warehouse) -> None:
+    shop.commit({"edge": EDGES})
+    other = b".decl closure(x: symbol, y: symbol) closure(x, y) :- edge(x, y)."
+    assert viewkeeper("define", shop.path, "-", "--replace", "--strict", stdin=other).error == "STRICT"
+    assert viewkeeper("define", shop.path, "-", "--replace", stdin=other).code == 0

@@ -162,6 +162,7 @@ def define(
     replace: Annotated[
         bool, typer.Option("--replace", help="What the program declares takes the place of what has the same name.")
     ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew that holds rows.")] = False,
     engine: EngineOption = "auto",
     url: UrlOption = None,
     token: TokenOption = None,
@@ -179,7 +180,7 @@ def define(
       viewkeeper define shop program.dl
     """
     with opened_at(warehouse, token, engine=engine) as opened, progress_bar() as report:
-        commit = opened.define(_text(program), _name(program), report=report, replace=replace)
+        commit = opened.define(_text(program), _name(program), report=report, replace=replace, strict=strict)
     print_commit(commit)
 
 

@@ -41,8 +41,9 @@ class Remote:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def define(self, text: str, name: str, report: object = None, replace: bool = False) -> Commit:
-        return _commit(self.client.run(calls.define({"program": text, "replace": replace, "name": name})).told)
+    def define(self, text: str, name: str, report: object = None, replace: bool = False, strict: bool = False) -> Commit:
+        body = {"program": text, "replace": replace, "strict": strict, "name": name}
+        return _commit(self.client.run(calls.define(body)).told)
 
     def drop(self, name: str) -> Commit:
         return _commit(self.client.drop(name).told)
