@@ -102,6 +102,35 @@ def test_commits_that_there_are_not(shop: Warehouse) -> None:
     assert shop.changes(0) == {}
 
 
+ALL_WAYS = """
+.decl e(x: number?, y: number?)
+.decl counted(x: number?) counted(x) :- e(x, _).
+.decl sums(n: number) sums(n) :- n = count : { e(_, _) }.
+.decl least(n: number?) least(n) :- n = min y : { e(_, y) }.
+.decl ranked(x: number?, y: number?, r: number) ranked(x, y, r) :- r = rank : { e(x, y) } over (x; y).
+.decl away(x: number?) away(x) :- e(_, x). .external away
+.decl nulls(x: number?, y: number?) nulls(x, y) :- e(x, y). nulls(x, z) :- nulls(x, y), e(y, z).
+.decl f(x: number, y: number) f(x, y) :- e(x, y), !is_null(x), !is_null(y).
+.decl path(x: number, y: number) path(x, y) :- f(x, y). path(x, z) :- path(x, y), f(y, z).
+"""
+
+
+def test_a_commit_tells_of_every_view_why_it_was_brought_up_to_date_in_this_way(shop: Warehouse) -> None:
+    shop.define(ALL_WAYS)
+    first = shop.load("e", [(1, 2)])
+    commit = shop.commit({"e": [(2, 3)]})
+    assert {view.strategy for view in commit.views.values()} == {
+        "counting", "totals", "ordered index", "partitions recomputed", "rederivation", "recomputation", "maintenance rules"
+    }  # fmt: skip
+    reasons = {name: view.reason for name, view in commit.views.items()}
+    assert reasons == {name: shop.explain(name).parts[0].why for name in commit.views}
+    assert reasons["nulls"] == "a column of the recursion may be NULL"
+    assert first.views["counted"].reason == "first rows of what it reads"
+    for made, logged in zip((first, commit), shop.log(since=2), strict=True):
+        assert {view["view"]: view["reason"] for view in logged.views} == {n: v.reason for n, v in made.views.items()}
+    assert "touched (a column of the recursion may be NULL)" in viewkeeper("log", shop.path, "--since", 3).out
+
+
 def test_strict_refuses_to_compute_anew(tmp_path: Path) -> None:
     text = ".decl e(x: number?, y: number?) .decl r(x: number?, y: number?) r(x, y) :- e(x, y). r(x, z) :- r(x, y), e(y, z)."
     with vk.open(tmp_path / "w", create=True) as shop:

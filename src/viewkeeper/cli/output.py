@@ -203,8 +203,8 @@ def print_log(commits: Sequence[Logged]) -> None:
 def _way(how: Mapping[str, Any]) -> str:
     """How a view was brought up to date."""
     derived = f", {how.get('rederived', 0):,} rederived" if how["strategy"] == "rederivation" else ""
-    reason = f" ({how['reason']})" if "reason" in how else ""
-    return f"  {how['strategy']}, {how['engine']}, {how['seconds'] * 1000:.1f} ms, {how['touched']:,} touched{derived}{reason}"
+    took = f"{how['engine']}, {how['seconds'] * 1000:.1f} ms, {how['touched']:,} touched{derived}"
+    return f"  {how['strategy']}, {took} ({how['reason']})"
 
 
 def print_explained(explained: Explained, rules: bool, sql: bool) -> None:
