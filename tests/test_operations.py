@@ -122,3 +122,37 @@ def test_text_that_is_no_utf8(shop: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(vk.ViewkeeperError):
         shop.commit_file(tmp_path / "ops.jsonl")
     assert everything(shop) == before
+
+
+# ---- transactions that are over
+
+
+def test_a_transaction_is_over_after_its_block(shop: Warehouse) -> None:
+    with shop.transaction() as made:
+        made.insert("plain", [(1.5,)])
+    before = everything(shop)
+    for method in (made.insert, made.delete, made.upsert):
+        with pytest.raises(vk.StoreError, match=r"^error\[TRANSACTION_OVER\]"):
+            method("plain", [(2.5,)])
+    with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"), made:
+        pass
+    assert (everything(shop), made.commit_id) == (before, 3)
+
+
+def test_a_transaction_that_failed_is_over_too(shop: Warehouse) -> None:
+    before, dropped, refused = everything(shop), shop.transaction(), shop.transaction()
+    with pytest.raises(ZeroDivisionError), dropped:
+        dropped.insert("plain", [(1 / 0,)])
+    with pytest.raises(vk.DataError, match="BAD_ROWS"), refused:
+        refused.insert("plain", [("x",)])
+    for transaction in (dropped, refused):
+        with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"):
+            transaction.insert("plain", [(2.5,)])
+    assert everything(shop) == before
+
+
+def test_a_block_in_a_block_commits_once(shop: Warehouse) -> None:
+    transaction = shop.transaction()
+    with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"), transaction, transaction:
+        transaction.insert("plain", [(1.5,)])
+    assert (shop.last(), transaction.commit_id) == (3, 3)
