@@ -68,6 +68,7 @@ def test_the_same_with_a_server_and_without(places: tuple[Path, Path], tmp_path:
     assert both(places, "commit", "shop", changes, "--dry-run", "--json").out.count("\n") == 5
     assert "  total: +2 -0" in both(places, "commit", "shop", changes).out
     assert both(places, "commit", "shop", changes).out.startswith("nothing changed")
+    assert both(places, "commit", "shop", "-", stdin=changes.read_bytes()).out.startswith("nothing changed")
     assert both(places, "show", "shop").code == 0
     assert ".decl total" in both(places, "show", "shop", "total").out
     for form in ([], ["--json"], ["--csv"], ["--as-of", "1"]):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.commands import viewkeeper
 from tests.playing import everything, told
 
 import viewkeeper as vk
@@ -156,3 +158,25 @@ def test_a_block_in_a_block_commits_once(shop: Warehouse) -> None:
     with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"), transaction, transaction:
         transaction.insert("plain", [(1.5,)])
     assert (shop.last(), transaction.commit_id) == (3, 3)
+
+
+# ---- standard input
+
+
+def test_operations_from_standard_input(shop: Warehouse) -> None:
+    done = viewkeeper("commit", shop.path, "-", "--json", stdin=GOOD.encode())
+    assert (done.code, done.out.count("\n")) == (0, 2)
+    assert list(shop.query("view(x)")) == [(0.5,), (1.5,)]
+    assert viewkeeper("commit", shop.path, "-", stdin=b"").code == 0
+    bad = viewkeeper("commit", shop.path, "-", stdin=GOOD.encode() + b"{]\n")
+    assert bad.error == "BAD_OPERATION"
+    assert "line 2: is not JSON" in bad.err
+
+
+def test_operations_from_an_open_file(shop: Warehouse, tmp_path: Path) -> None:
+    (tmp_path / "ops.jsonl").write_text("{]\n")
+    with (tmp_path / "ops.jsonl").open("rb") as file, pytest.raises(vk.DataError, match=r"ops\.jsonl, line 1: is not JSON"):
+        shop.commit_file(file)
+    with io.BytesIO(GOOD.encode()) as file:
+        assert shop.commit_file(file).number == 3
+        assert not file.closed

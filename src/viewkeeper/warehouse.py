@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
@@ -320,7 +320,7 @@ class Warehouse:
 
     def commit_file(
         self,
-        path: str | Path,
+        path: str | Path | BinaryIO,
         *,
         engine: str | None = None,
         strict: bool = False,
@@ -330,7 +330,8 @@ class Warehouse:
         """A file of operations, one JSON object a line, as one transaction: {"relation": "r", "op": "insert", "row": [1, "a"]}."""
         from viewkeeper.operations import read_operations
 
-        return self.commit_operations(read_operations(Path(path)), engine=engine, strict=strict, dry_run=dry_run, key=key)
+        operations = read_operations(Path(path) if isinstance(path, (str, Path)) else path)
+        return self.commit_operations(operations, engine=engine, strict=strict, dry_run=dry_run, key=key)
 
     def commit_operations(
         self,
