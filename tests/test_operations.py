@@ -7,12 +7,14 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.commands import viewkeeper
 from tests.playing import everything, told
 
 import viewkeeper as vk
+from viewkeeper.client.calls import operations_of
 from viewkeeper.warehouse import Warehouse
 
 TEXT = """
@@ -180,3 +182,17 @@ def test_operations_from_an_open_file(shop: Warehouse, tmp_path: Path) -> None:
     with io.BytesIO(GOOD.encode()) as file:
         assert shop.commit_file(file).number == 3
         assert not file.closed
+
+
+# ---- rows by relation
+
+
+@pytest.mark.parametrize("rows", [[("plain", [(1.5,)])], [], "plain", {"plain"}, 5])
+def test_rows_that_are_not_by_relation(shop: Warehouse, rows: Any) -> None:
+    for parameter in ("inserts", "deletes", "upserts"):
+        for method in (shop.commit, shop.preview):
+            with pytest.raises(vk.DataError, match=rf"^error\[BAD_PARAMETER\].* is no value for the parameter {parameter}"):
+                method(**{parameter: rows})
+        with pytest.raises(vk.DataError, match="BAD_PARAMETER"):
+            operations_of(**{"inserts": None, "deletes": None, "upserts": None, parameter: rows})
+    assert shop.last() == 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from viewkeeper.errors import StoreError, problem
+from viewkeeper.errors import DataError, StoreError, problem, shortened
 
 if TYPE_CHECKING:
     from viewkeeper.changed import Changed
@@ -85,6 +85,10 @@ def asked(
 ) -> list[Asked]:
     """Deletes first, then inserts, then upserts."""
     groups: Iterable[tuple[str, Mapping[str, Any] | None]] = (("delete", deletes), ("insert", inserts), ("upsert", upserts))
+    for kind, group in groups:
+        if group is not None and not isinstance(group, Mapping):
+            wanted = "a mapping: for each relation its rows"
+            raise DataError(problem("BAD_PARAMETER", value=shortened(repr(group)), parameter=f"{kind}s", wanted=wanted))
     return [Asked(kind, relation, rows) for kind, group in groups for relation, rows in (group or {}).items()]
 
 
