@@ -199,3 +199,11 @@ def logged(catalog: Catalog, since: int, relation: str | None, until: int | None
 def _with_reason(record: dict[str, object]) -> dict[str, object]:
     """What the catalog keeps of a ``Maintained``, with the reason that was not written."""
     return {"reason": REASONS.get(str(record["strategy"]), ""), **record}
+
+
+def is_logged(catalog: Catalog, relation: str) -> bool:
+    """Does the log tell of a relation, which may be dropped by now? Of one that never had a row only how it was computed."""
+    if not relation:  # it is how the log names commits themselves
+        return False
+    views = (view["view"] for *_, detail in catalog.commits(0) for view in detail.get("views", []))
+    return bool(catalog.changes(0, None, relation)) or relation in views

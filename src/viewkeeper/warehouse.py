@@ -34,7 +34,7 @@ from viewkeeper.errors import (
     problem,
 )
 from viewkeeper.language import parse, parse_query, parse_row
-from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
+from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, is_logged, logged, silent
 from viewkeeper.program.ast import LEVELS, UNSTORED, Program, Relation
 from viewkeeper.program.merge import with_integrity, with_storage, without
 from viewkeeper.program.patience import at_most
@@ -529,7 +529,7 @@ class Warehouse:
     def log(self, since: int = 0, view: str | None = None, until: int | None = None) -> list[Logged]:
         """The commits after ``since`` up to ``until``, in order, or those that changed a relation, with what they changed."""
         with self._reading() as state:
-            if view is not None:
+            if view is not None and view not in state.program.by_name and not is_logged(state.catalog, view):
                 self._known(view, state.program)
             return logged(state.catalog, since, view, until)
 
