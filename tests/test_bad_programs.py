@@ -88,6 +88,7 @@ ELSEWHERE: dict[str, str] = {
     "LOG_TRIMMED": "warehouse",
     "MISSING_FACTS": "warehouse",
     "NOTHING_DEFINED": "warehouse",
+    "NOTHING_DEFINED_THEN": "warehouse",
     "NOTHING_STORED": "warehouse",
     "NOT_A_ROW": "questions",
     "NOT_A_VIEW": "warehouse",

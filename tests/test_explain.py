@@ -93,6 +93,28 @@ def test_what_is_no_view(shop: Warehouse) -> None:
             shop.explain(name)
 
 
+def test_what_is_no_view_is_told_without_a_word_of_verify(shop: Warehouse) -> None:
+    for ask in (shop.explain, shop.store, shop.violated):
+        with pytest.raises(vk.StoreError, match=r"^error\[NOT_A_VIEW\]: relation .edge. is no view") as told:
+            ask("edge")
+        assert told.value.problems[0].hint == "Name a view. `viewkeeper show` tells which relations are views."
+
+
+def test_commits_before_anything_was_defined(shop: Warehouse) -> None:
+    shop.drop("closure")
+    shop.drop("edge")
+    with pytest.raises(vk.StoreError, match=r"^error\[NOTHING_DEFINED\]"):
+        shop.query("edge(x, y)", as_of=3)
+    shop.define(TEXT)
+    for commit, first in ((0, 1), (3, 4)):
+        with pytest.raises(
+            vk.StoreError, match=rf"^error\[NOTHING_DEFINED_THEN\]: after commit {commit} .* with commit {first}"
+        ):
+            shop.query("edge(x, y)", as_of=commit)
+    assert list(shop.query("x = 1", as_of=0)) == [(1,)]
+    assert list(shop.query("edge(x, y)", as_of=1)) == []
+
+
 def test_commits_that_there_are_not(shop: Warehouse) -> None:
     for number in (-1, 2, 99):
         with pytest.raises(vk.ViewkeeperError, match=r"^error\[UNKNOWN_COMMIT\].*the last one is 1"):

@@ -27,6 +27,7 @@ from viewkeeper.errors import (
     DataError,
     EvaluationError,
     InterruptedLate,
+    Problem,
     ProgramError,
     StoreError,
     ViewkeeperError,
@@ -460,7 +461,9 @@ class Warehouse:
         from viewkeeper.program.arrow import batch_of_rows, to_real
 
         then = History(state, self._definitions, commit)
-        relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report))
+        first = next((definition.commit for definition in state.catalog.definitions() if definition.commit > commit), None)
+        nothing = None if first is None else problem("NOTHING_DEFINED_THEN", commit=commit, first=first)
+        relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report), nothing)
         return Answer(to_real([batch_of_rows(rows, relation)], relation), tuple(c.name for c in relation.columns))
 
     def ask(self, text: str, engine: str | None = None) -> Held:
@@ -739,13 +742,14 @@ class Warehouse:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
 
-    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T]) -> T:
+    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T], nothing: Problem | None = None) -> T:
+        """What a text reads as; ``nothing``: what to say if there is no relation that it could name."""
         try:
             return read(text, program)
         except ProgramError:
             if program.relations:
                 raise
-            raise StoreError(problem("NOTHING_DEFINED", path=self.path)) from None
+            raise StoreError(nothing or problem("NOTHING_DEFINED", path=self.path)) from None
 
     def _known(self, name: str, program: Program) -> None:
         if not program.relations:
