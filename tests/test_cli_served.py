@@ -68,6 +68,7 @@ def test_the_same_with_a_server_and_without(places: tuple[Path, Path], tmp_path:
     assert both(places, "commit", "shop", changes, "--dry-run", "--json").out.count("\n") == 5
     assert "  total: +2 -0" in both(places, "commit", "shop", changes).out
     assert both(places, "commit", "shop", changes).out.startswith("nothing changed")
+    assert both(places, "commit", "shop", "-", stdin=changes.read_bytes()).out.startswith("nothing changed")
     assert both(places, "show", "shop").code == 0
     assert ".decl total" in both(places, "show", "shop", "total").out
     for form in ([], ["--json"], ["--csv"], ["--as-of", "1"]):
@@ -88,6 +89,8 @@ def test_definitions_and_levels(places: tuple[Path, Path], tmp_path: Path, monke
     program = b".decl small(id: number) small(i) :- sale(i, _, _, a), a < 100."
     assert "  small: " in both(places, "define", "shop", "-", stdin=program).out
     assert both(places, "define", "shop", "-", stdin=program).out == "nothing changed: nothing new\n"
+    again = program.replace(b"<", b"<=")
+    assert both(places, "define", "shop", "-", "--replace", "--strict", stdin=again).error == "STRICT"
     assert both(places, "level", "shop", "small").out.startswith("small is no integrity view")
     assert both(places, "level", "shop", "small", "warn").code == 0
     assert both(places, "level", "shop", "small").code == 0

@@ -173,6 +173,11 @@ def test_every_command_has_its_section() -> None:
     assert documented == list(COMMANDS)
 
 
+def test_the_table_of_commands_has_all_of_them() -> None:
+    beginning = (ROOT / "docs/cli.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert re.findall(r"^\| \[`(\w+)`\]\(#viewkeeper-\1\)", beginning, re.MULTILINE) == list(COMMANDS)
+
+
 def test_options_of_all_commands() -> None:
     beginning = (ROOT / "docs/cli.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert options_in(beginning) - {"-m"} == options_of(GROUP)

@@ -9,16 +9,20 @@ import select
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from tests.children import ended, fork
 from tests.commands import Done, environment, process, viewkeeper, written
 
 import viewkeeper as vk
+from viewkeeper.store.failures import translated
 
 TEXT = ".decl a(x: number, s: symbol) .decl b(x: number) b(x) :- a(x, _)."
 
@@ -349,6 +353,53 @@ def test_a_full_disk(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     wide = ".decl w(x: number, y: number) w(x, y) :- a(x, _), a(y, _)."
     assert refused(viewkeeper("define", shop, "-", stdin=wide.encode()), "DISK_FULL")
     assert unchanged(shop)
+
+
+FULL = """
+import subprocess, sys
+from pathlib import Path
+from tests.commands import viewkeeper
+import viewkeeper as vk
+
+place = Path(sys.argv[1])
+if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
+    sys.exit(77)
+with vk.open(place / "shop", create=True) as shop:
+    shop.define(".decl a(x: number)")
+with (place / "fill").open("wb", buffering=0) as file:
+    try:
+        while file.write(bytes(4096)):
+            pass
+    except OSError:
+        pass
+insert = b'{"relation": "a", "op": "insert", "row": [1]}'
+assert viewkeeper("commit", place / "shop", "-", stdin=insert).error == "DISK_FULL"
+assert viewkeeper("query", place / "shop", "a(x)").error == "DISK_FULL"
+(place / "fill").unlink()
+assert viewkeeper("commit", place / "shop", "-", stdin=insert).code == 0
+"""
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="mounting takes a namespace of its own")
+def test_a_disk_that_others_have_filled(tmp_path: Path) -> None:
+    """Not even the file that users of SQLite share can be made."""
+    done = subprocess.run(
+        ["unshare", "-rm", sys.executable, "-c", FULL, tmp_path], capture_output=True, cwd=Path(__file__).parents[1]
+    )
+    if done.returncode == 77 or done.stderr.startswith(b"unshare: "):
+        pytest.skip("nothing can be mounted here")
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_files_that_cannot_grow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """SQLite does not say why; a full disk is seen by its free space."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_SHMSIZE, "SQLITE_IOERR_SHMSIZE"
+    for place, code in ((tmp_path, "DISK_FAILED"), (tmp_path / "gone", "DISK_FAILED"), (tmp_path, "DISK_FULL")):
+        if code == "DISK_FULL":
+            monkeypatch.setattr(shutil, "disk_usage", lambda path: mock.Mock(free=0))
+        with pytest.raises(vk.StoreError, match=rf"^error\[{code}\]"), translated(place):
+            raise error
 
 
 def test_no_room_for_anything_else(shop: Path, tmp_path: Path) -> None:

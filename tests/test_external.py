@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.commands import viewkeeper
 from tests.playing import play, told
 from tests.streams import stream, stream_of, written_program
 
@@ -91,6 +93,15 @@ def test_the_example_of_the_paper(graph: Warehouse) -> None:
     assert told(graph.changes(3)) == told(commit.changes)
     [logged] = graph.log(since=2)
     assert logged.views[0]["rederived"] == commit.views["closure"].rederived > 0
+
+
+def test_the_log_prints_how_many_rows_were_rederived(graph: Warehouse) -> None:
+    changed = graph.commit({"edge": [("h", "d")]}, {"edge": [("b", "c")]}).views["closure"]
+    graph.commit({"edge": [("e", "c")]})  # is there already by way of d
+    out = viewkeeper("log", graph.path, "--since", 2).out
+    said = re.findall(r"closure: (\S+ \S+)  rederivation, .*, (\d+) rederived", out)
+    unchanged = graph.log(since=3)[0].views[0]["rederived"]
+    assert said == [("+3 -4", str(changed.rederived)), ("+0 -0", str(unchanged))]
 
 
 def test_nothing_unrelated_is_derived(tmp_path: Path) -> None:

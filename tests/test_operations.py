@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.commands import viewkeeper
 from tests.playing import everything, told
 
 import viewkeeper as vk
+from viewkeeper.client.calls import operations_of
 from viewkeeper.warehouse import Warehouse
 
 TEXT = """
@@ -122,3 +126,73 @@ def test_text_that_is_no_utf8(shop: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(vk.ViewkeeperError):
         shop.commit_file(tmp_path / "ops.jsonl")
     assert everything(shop) == before
+
+
+# ---- transactions that are over
+
+
+def test_a_transaction_is_over_after_its_block(shop: Warehouse) -> None:
+    with shop.transaction() as made:
+        made.insert("plain", [(1.5,)])
+    before = everything(shop)
+    for method in (made.insert, made.delete, made.upsert):
+        with pytest.raises(vk.StoreError, match=r"^error\[TRANSACTION_OVER\]"):
+            method("plain", [(2.5,)])
+    with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"), made:
+        pass
+    assert (everything(shop), made.commit_id) == (before, 3)
+
+
+def test_a_transaction_that_failed_is_over_too(shop: Warehouse) -> None:
+    before, dropped, refused = everything(shop), shop.transaction(), shop.transaction()
+    with pytest.raises(ZeroDivisionError), dropped:
+        dropped.insert("plain", [(1 / 0,)])
+    with pytest.raises(vk.DataError, match="BAD_ROWS"), refused:
+        refused.insert("plain", [("x",)])
+    for transaction in (dropped, refused):
+        with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"):
+            transaction.insert("plain", [(2.5,)])
+    assert everything(shop) == before
+
+
+def test_a_block_in_a_block_commits_once(shop: Warehouse) -> None:
+    transaction = shop.transaction()
+    with pytest.raises(vk.StoreError, match="TRANSACTION_OVER"), transaction, transaction:
+        transaction.insert("plain", [(1.5,)])
+    assert (shop.last(), transaction.commit_id) == (3, 3)
+
+
+# ---- standard input
+
+
+def test_operations_from_standard_input(shop: Warehouse) -> None:
+    done = viewkeeper("commit", shop.path, "-", "--json", stdin=GOOD.encode())
+    assert (done.code, done.out.count("\n")) == (0, 2)
+    assert list(shop.query("view(x)")) == [(0.5,), (1.5,)]
+    assert viewkeeper("commit", shop.path, "-", stdin=b"").code == 0
+    bad = viewkeeper("commit", shop.path, "-", stdin=GOOD.encode() + b"{]\n")
+    assert bad.error == "BAD_OPERATION"
+    assert "line 2: is not JSON" in bad.err
+
+
+def test_operations_from_an_open_file(shop: Warehouse, tmp_path: Path) -> None:
+    (tmp_path / "ops.jsonl").write_text("{]\n")
+    with (tmp_path / "ops.jsonl").open("rb") as file, pytest.raises(vk.DataError, match=r"ops\.jsonl, line 1: is not JSON"):
+        shop.commit_file(file)
+    with io.BytesIO(GOOD.encode()) as file:
+        assert shop.commit_file(file).number == 3
+        assert not file.closed
+
+
+# ---- rows by relation
+
+
+@pytest.mark.parametrize("rows", [[("plain", [(1.5,)])], [], "plain", {"plain"}, 5])
+def test_rows_that_are_not_by_relation(shop: Warehouse, rows: Any) -> None:
+    for parameter in ("inserts", "deletes", "upserts"):
+        for method in (shop.commit, shop.preview):
+            with pytest.raises(vk.DataError, match=rf"^error\[BAD_PARAMETER\].* is no value for the parameter {parameter}"):
+                method(**{parameter: rows})
+        with pytest.raises(vk.DataError, match="BAD_PARAMETER"):
+            operations_of(**{"inserts": None, "deletes": None, "upserts": None, parameter: rows})
+    assert shop.last() == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import gc
+import json
 import os
 import sqlite3
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.commands import viewkeeper
 
 import viewkeeper as vk
 from viewkeeper.store.lock import reader_lock
@@ -300,6 +302,27 @@ def test_verify_finds_what_does_not_fit(graph: Warehouse) -> None:
 
 
 # ---- asking
+
+
+def test_the_log_of_what_is_dropped(shop: Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl leaf(x: number) leaf(x) :- a(x). .decl bare(x: number) bare(x) :- a(x), x > 9.")
+    shop.commit({"a": [1]})
+    for name in ("leaf", "bare", "a"):
+        shop.drop(name)
+    assert [(one.number, one.changes) for one in shop.log(view="leaf")] == [(2, {"leaf": (1, 0)}), (3, {"leaf": (0, 1)})]
+    assert [one.number for one in shop.log(view="a")] == [2, 5]
+    assert shop.log(view="bare") == []  # it never had rows
+    done = viewkeeper("log", shop.path, "--view", "leaf", "--json")
+    assert [json.loads(line)["op"] for line in done.out.splitlines()] == ["insert", "delete"]
+    with refused("NOTHING_DEFINED"):
+        shop.log(view="")
+    shop.define(".decl b(x: number)")
+    for name in ("leav", ""):
+        with refused("UNKNOWN_RELATION"):
+            shop.log(view=name)
+    shop.trim_log(0)
+    with refused("UNKNOWN_RELATION"):
+        shop.log(view="leaf")
 
 
 def test_answers(graph: Warehouse) -> None:

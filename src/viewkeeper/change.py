@@ -318,20 +318,21 @@ class Change(State):
                 if held:
                     raise StoreError(problem("STRICT", views=", ".join(held), why=step.why))
             usual, external = strategy(step), isinstance(step, External)
+            usually = step.why if isinstance(step, Recomputed) else ""
             for relation in step.relations:
-                name, how = relation.name, usual
+                name, how, why = relation.name, usual, usually
                 if renewing and not external:
-                    how = "recomputation"
+                    how, why = "recomputation", reason
                 elif name in maintainer.fresh and not external:
-                    how = "first computation"
+                    how, why = "first computation", ""
                 view = self._view(name)
                 told = self.views.get(view)  # what an inner relation took is part of what its view took
                 if told is None:
-                    self.views[view] = Maintained(view, how, engine, seconds, touched, reason, rederived)
+                    self.views[view] = Maintained(view, how, engine, seconds, touched, why, rederived)
                     continue
                 told.add(seconds, touched, rederived)
                 if how == "recomputation" or (view == name and told.strategy != "recomputation"):
-                    told.strategy, told.engine = how, engine
+                    told.strategy, told.engine, told.why = how, engine, why
 
         try:
             return maintainer.propagate(hot, self._fresh, renewing, settled, worker, self.too_large)

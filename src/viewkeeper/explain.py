@@ -11,6 +11,7 @@ from viewkeeper.advice import Advice, size_of
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
+from viewkeeper.outcomes import REASONS
 from viewkeeper.program.ast import Program
 from viewkeeper.program.plan import Counted, External, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.printing import print_rule
@@ -22,15 +23,6 @@ from viewkeeper.writer import cold_relations, plan_of
 
 # So many commits are looked at for what views cost.
 _RECENT = 200
-
-_WHY = {
-    "counting": "not recursive: each row is kept with the number of its derivations",
-    "totals": "an aggregate of sums: each group is kept with its totals",
-    "ordered index": "a minimum or maximum: an index finds the next value when the current one goes",
-    "partitions recomputed": "a window: the partitions of rows that change are computed again",
-    "rederivation": "external: nothing of it is stored; what changes in it is derived on demand from what it reads",
-    "maintenance rules": "recursive: before a row goes another derivation is looked for, in the order of ranks",
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ def explain(program: Program, kept: Mapping[str, Kept], view: str) -> Explained:
             Part(
                 ", ".join(r.name for r in step.relations),
                 strategy(step),
-                step.why if isinstance(step, Recomputed) else _WHY.get(strategy(step), ""),
+                step.why if isinstance(step, Recomputed) else REASONS.get(strategy(step), ""),
                 tuple(print_rule(rule) for rule in plan.core.rules if rule.head.relation in {r.name for r in step.relations}),
                 tuple(_maintenance(plan, step)),
                 tuple(sql for r in step.relations for sql in statements.get(r.name, ())),

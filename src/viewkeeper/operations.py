@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from viewkeeper.errors import DataError, Problem, problem
-from viewkeeper.store.delimited import opened
+from viewkeeper.store.delimited import name_of, opened
 from viewkeeper.transaction import KINDS, Asked
 
 _FIELDS = {"relation", "op", "row"}
 
 
-def read_operations(path: Path) -> list[Asked]:
+def read_operations(path: Path | BinaryIO) -> list[Asked]:
     """The operations of a file, in order, those that follow each other on one relation together."""
     problems: list[Problem] = []
     found: list[Asked] = []
@@ -23,7 +23,7 @@ def read_operations(path: Path) -> list[Asked]:
         try:
             relation, kind, row = _operation(line)
         except ValueError as error:
-            problems.append(problem("BAD_OPERATION", where=f"{path}, line {number}", why=str(error)))
+            problems.append(problem("BAD_OPERATION", where=f"{name_of(path)}, line {number}", why=str(error)))
             continue
         last = found[-1] if found else None
         # A row's line is told from that of the first one, so only lines that follow each other go together.
@@ -36,7 +36,7 @@ def read_operations(path: Path) -> list[Asked]:
     return found
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: Path | BinaryIO) -> Iterator[tuple[int, str]]:
     with opened(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():

@@ -40,9 +40,22 @@ def silent(progress: Progress | Loading) -> None:
     """Tells nobody."""
 
 
+REASONS = {
+    "first computation": "first rows of what it reads",
+    "counting": "not recursive: each row is kept with the number of its derivations",
+    "totals": "an aggregate of sums: each group is kept with its totals",
+    "ordered index": "a minimum or maximum: an index finds the next value when the current one goes",
+    "partitions recomputed": "a window: the partitions of rows that change are computed again",
+    "rederivation": "external: nothing of it is stored; what changes in it is derived on demand from what it reads",
+    "maintenance rules": "recursive: before a row goes another derivation is looked for, in the order of ranks",
+}
+"""Why views are brought up to date by these strategies, where nothing else is the reason."""
+
+
 class Maintained(msgspec.Struct, omit_defaults=True):
     """How a commit brought a view up to date; the catalog keeps it like this. ``touched``: rows and derivations it looked at on the way.
 
+    ``why``: the reason, where it does not follow from the strategy: what is always the same is not written with every commit.
     ``rederived``: rows from before the commit, or after it, that had to be derived again, of views that are not stored.
     """
 
@@ -51,8 +64,13 @@ class Maintained(msgspec.Struct, omit_defaults=True):
     engine: str
     seconds: float
     touched: int
-    reason: str = ""
+    why: str = msgspec.field(default="", name="reason")
     rederived: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why in this way."""
+        return self.why or REASONS.get(self.strategy, "")
 
     def add(self, seconds: float, touched: int, rederived: int) -> None:
         """Adds what a part of the view took."""
@@ -173,6 +191,19 @@ def logged(catalog: Catalog, since: int, relation: str | None, until: int | None
     found = []
     for number, time, kind, engine, seconds, detail in catalog.commits(since, until):
         if relation is None or number in changes:
-            views = [view for view in detail.get("views", []) if relation in (None, view["view"])]
+            views = [_with_reason(view) for view in detail.get("views", []) if relation in (None, view["view"])]
             found.append(Logged(number, time, kind, engine, seconds, detail["reason"], changes.get(number, {}), views))
     return found
+
+
+def _with_reason(record: dict[str, object]) -> dict[str, object]:
+    """What the catalog keeps of a ``Maintained``, with the reason that was not written."""
+    return {"reason": REASONS.get(str(record["strategy"]), ""), **record}
+
+
+def is_logged(catalog: Catalog, relation: str) -> bool:
+    """Does the log tell of a relation, which may be dropped by now? Of one that never had a row only how it was computed."""
+    if not relation:  # it is how the log names commits themselves
+        return False
+    views = (view["view"] for *_, detail in catalog.commits(0) for view in detail.get("views", []))
+    return bool(catalog.changes(0, None, relation)) or relation in views

@@ -14,6 +14,7 @@ from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import TooLarge, Worker
 from viewkeeper.engines.layered import layers_of
 from viewkeeper.engines.names import sql_name
+from viewkeeper.errors import StoreError, problem
 from viewkeeper.outcomes import Maintained
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Program, Relation
@@ -83,6 +84,8 @@ class Redefinition:
         new = plan_of(program, cold_relations(program, change.kept))
         facts = {name: rows for name in new.bases if (rows := self._new_facts(name))}
         affected = _above(new, _changed_steps(old, new) | facts.keys())
+        if change.strict:
+            self._refuse_anew(affected - set(new.bases))
         self._set_aside(old, new, affected)
         narrow = self._put_aside()
         maintainer = change.maintainer
@@ -106,6 +109,14 @@ class Redefinition:
                 change.told(before.relation(name), [], rows)
         maintainer.prepare()
         change.cold.follow(self.choice, change.defined)
+
+    def _refuse_anew(self, names: set[str]) -> None:
+        """Views that hold rows are not computed anew."""
+        views = sorted(name for name in names & self.held.keys() if self.held[name].rows)
+        if views:
+            raise StoreError(
+                problem("STRICT", views=", ".join(views), why="their definition, or one that they follow from, changes")
+            )
 
     def _keep_relations(self) -> None:
         """Notes which relations there are now, and where."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
@@ -27,6 +27,7 @@ from viewkeeper.errors import (
     DataError,
     EvaluationError,
     InterruptedLate,
+    Problem,
     ProgramError,
     StoreError,
     ViewkeeperError,
@@ -34,7 +35,7 @@ from viewkeeper.errors import (
     problem,
 )
 from viewkeeper.language import parse, parse_query, parse_row
-from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, logged, silent
+from viewkeeper.outcomes import Commit, Leveled, Loading, Logged, Shown, Verified, is_logged, logged, silent
 from viewkeeper.program.ast import LEVELS, UNSTORED, Program, Relation
 from viewkeeper.program.merge import with_integrity, with_storage, without
 from viewkeeper.program.patience import at_most
@@ -320,7 +321,7 @@ class Warehouse:
 
     def commit_file(
         self,
-        path: str | Path,
+        path: str | Path | BinaryIO,
         *,
         engine: str | None = None,
         strict: bool = False,
@@ -330,7 +331,8 @@ class Warehouse:
         """A file of operations, one JSON object a line, as one transaction: {"relation": "r", "op": "insert", "row": [1, "a"]}."""
         from viewkeeper.operations import read_operations
 
-        return self.commit_operations(read_operations(Path(path)), engine=engine, strict=strict, dry_run=dry_run, key=key)
+        operations = read_operations(Path(path) if isinstance(path, (str, Path)) else path)
+        return self.commit_operations(operations, engine=engine, strict=strict, dry_run=dry_run, key=key)
 
     def commit_operations(
         self,
@@ -459,7 +461,9 @@ class Warehouse:
         from viewkeeper.program.arrow import batch_of_rows, to_real
 
         then = History(state, self._definitions, commit)
-        relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report))
+        first = next((definition.commit for definition in state.catalog.definitions() if definition.commit > commit), None)
+        nothing = None if first is None else problem("NOTHING_DEFINED_THEN", commit=commit, first=first)
+        relation, rows = self._asked(text, then.program, lambda text, program: then.answer(text, report), nothing)
         return Answer(to_real([batch_of_rows(rows, relation)], relation), tuple(c.name for c in relation.columns))
 
     def ask(self, text: str, engine: str | None = None) -> Held:
@@ -528,7 +532,7 @@ class Warehouse:
     def log(self, since: int = 0, view: str | None = None, until: int | None = None) -> list[Logged]:
         """The commits after ``since`` up to ``until``, in order, or those that changed a relation, with what they changed."""
         with self._reading() as state:
-            if view is not None:
+            if view is not None and view not in state.program.by_name and not is_logged(state.catalog, view):
                 self._known(view, state.program)
             return logged(state.catalog, since, view, until)
 
@@ -738,13 +742,14 @@ class Warehouse:
         if self._closed:
             raise StoreError(problem("CLOSED", path=self.path))
 
-    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T]) -> T:
+    def _asked(self, text: str, program: Program, read: Callable[[str, Program], T], nothing: Problem | None = None) -> T:
+        """What a text reads as; ``nothing``: what to say if there is no relation that it could name."""
         try:
             return read(text, program)
         except ProgramError:
             if program.relations:
                 raise
-            raise StoreError(problem("NOTHING_DEFINED", path=self.path)) from None
+            raise StoreError(nothing or problem("NOTHING_DEFINED", path=self.path)) from None
 
     def _known(self, name: str, program: Program) -> None:
         if not program.relations:

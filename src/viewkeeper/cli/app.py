@@ -162,6 +162,7 @@ def define(
     replace: Annotated[
         bool, typer.Option("--replace", help="What the program declares takes the place of what has the same name.")
     ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew that holds rows.")] = False,
     engine: EngineOption = "auto",
     url: UrlOption = None,
     token: TokenOption = None,
@@ -179,7 +180,7 @@ def define(
       viewkeeper define shop program.dl
     """
     with opened_at(warehouse, token, engine=engine) as opened, progress_bar() as report:
-        commit = opened.define(_text(program), _name(program), report=report, replace=replace)
+        commit = opened.define(_text(program), _name(program), report=report, replace=replace, strict=strict)
     print_commit(commit)
 
 
@@ -245,7 +246,9 @@ def load(
 @app.command(cls=Served)
 def commit(
     warehouse: Place,
-    changes: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="Operations, one JSON object a line.")],
+    changes: Annotated[
+        Path, typer.Argument(metavar="FILE", readable=False, help="Operations, one JSON object a line; - reads standard input.")
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print one line for each row that changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would change, and change nothing.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse to compute a view anew.")] = False,
@@ -272,9 +275,10 @@ def commit(
     Examples:
       viewkeeper commit shop changes.jsonl
       viewkeeper commit shop changes.jsonl --dry-run --json
+      producer | viewkeeper commit shop -
     """
     with opened_at(warehouse, token, engine=engine) as opened:
-        done = opened.commit_file(changes, strict=strict, dry_run=dry_run)
+        done = opened.commit_file(sys.stdin.buffer if str(changes) == "-" else changes, strict=strict, dry_run=dry_run)
     print_changes(done, dry_run, json)
 
 

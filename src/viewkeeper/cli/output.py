@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
 import typer
@@ -192,15 +192,19 @@ def print_log(commits: Sequence[Logged]) -> None:
         typer.echo("no commits")
     for c in commits:
         typer.echo(f"commit {c.number}  {c.time}  {c.kind}  {c.seconds:.3f} s on {c.engine}  ({c.reason})")
-        for name, (inserted, deleted) in sorted(c.changes.items()):
-            how = next((view for view in c.views if view["view"] == name), None)
-            told = (
-                f"  {how['strategy']}, {how['engine']}, {float(str(how['seconds'])) * 1000:.1f} ms, {how['touched']:,} touched"
-                if how is not None
-                else ""
-            )
-            reason = f" ({how['reason']})" if how is not None and "reason" in how else ""
-            typer.echo(f"  {name}: +{inserted:,} -{deleted:,}{told}{reason}")
+        views: dict[str, Mapping[str, Any]] = {str(view["view"]): view for view in c.views}
+        # What was derived again took its time, also where nothing has changed in the end.
+        derived = {name for name, how in views.items() if how.get("rederived")}
+        for name in sorted(c.changes.keys() | derived):
+            inserted, deleted = c.changes.get(name, (0, 0))
+            typer.echo(f"  {name}: +{inserted:,} -{deleted:,}{_way(views[name]) if name in views else ''}")
+
+
+def _way(how: Mapping[str, Any]) -> str:
+    """How a view was brought up to date."""
+    derived = f", {how.get('rederived', 0):,} rederived" if how["strategy"] == "rederivation" else ""
+    took = f"{how['engine']}, {how['seconds'] * 1000:.1f} ms, {how['touched']:,} touched{derived}"
+    return f"  {how['strategy']}, {took} ({how['reason']})"
 
 
 def print_explained(explained: Explained, rules: bool, sql: bool) -> None:

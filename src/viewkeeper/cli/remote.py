@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import viewkeeper
 from viewkeeper.client import calls
@@ -41,13 +41,14 @@ class Remote:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def define(self, text: str, name: str, report: object = None, replace: bool = False) -> Commit:
-        return _commit(self.client.run(calls.define({"program": text, "replace": replace, "name": name})).told)
+    def define(self, text: str, name: str, report: object = None, replace: bool = False, strict: bool = False) -> Commit:
+        body = {"program": text, "replace": replace, "strict": strict, "name": name}
+        return _commit(self.client.run(calls.define(body)).told)
 
     def drop(self, name: str) -> Commit:
         return _commit(self.client.drop(name).told)
 
-    def commit_file(self, path: Path, strict: bool, dry_run: bool) -> Commit:
+    def commit_file(self, path: Path | BinaryIO, strict: bool, dry_run: bool) -> Commit:
         return _commit(self.client.run(calls.commit(_content(path), None, "rows", dry_run, strict)).told)
 
     def query(self, text: str, report: object = None, as_of: int | None = None) -> Answer:
@@ -218,8 +219,10 @@ def _arrow_type(name: str) -> Any:
     return makers[kind_of(name)]()
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path | BinaryIO) -> bytes:
     """The bytes of a file, unpacked."""
+    if not isinstance(path, Path):
+        return path.read()
     try:
         data = path.read_bytes()
         with suppress(gzip.BadGzipFile):

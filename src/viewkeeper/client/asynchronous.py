@@ -77,9 +77,9 @@ class AsyncClient:
         """What ``commit`` would change; nothing is changed."""
         return await self.run(calls.commit(calls.operations_of(inserts, deletes, upserts), None, "counts", True, strict))
 
-    async def define(self, program: str, *, replace: bool = False) -> Committed:
+    async def define(self, program: str, *, replace: bool = False, strict: bool = False) -> Committed:
         """Adds relations, rules and facts."""
-        return await self.run(calls.define({"program": program, "replace": replace}))
+        return await self.run(calls.define({"program": program, "replace": replace, "strict": strict}))
 
     async def drop(self, name: str) -> Committed:
         """Removes a relation or a type."""

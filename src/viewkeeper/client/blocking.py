@@ -86,9 +86,9 @@ class Client:
         """What ``commit`` would change; nothing is changed."""
         return self.run(calls.commit(calls.operations_of(inserts, deletes, upserts), None, "counts", True, strict))
 
-    def define(self, program: str, *, replace: bool = False) -> Committed:
+    def define(self, program: str, *, replace: bool = False, strict: bool = False) -> Committed:
         """Adds relations, rules and facts."""
-        return self.run(calls.define({"program": program, "replace": replace}))
+        return self.run(calls.define({"program": program, "replace": replace, "strict": strict}))
 
     def drop(self, name: str) -> Committed:
         """Removes a relation or a type."""

@@ -17,7 +17,7 @@ import msgspec
 
 from viewkeeper.client.answers import Committed, Rows, Told, columns_of, committed, rows_of
 from viewkeeper.client.following import Subscription
-from viewkeeper.errors import DataError, problem
+from viewkeeper.errors import DataError, problem, shortened
 from viewkeeper.wire import Column, encode
 
 T = TypeVar("T")
@@ -177,6 +177,10 @@ def operations_of(
     [{'relation': 's', 'op': 'delete', 'row': ['a']}, {'relation': 'r', 'op': 'insert', 'row': [1, '78']}]
     """
     groups: Iterable[tuple[str, Mapping[str, Any] | None]] = (("delete", deletes), ("insert", inserts), ("upsert", upserts))
+    for kind, group in groups:
+        if group is not None and not isinstance(group, Mapping):
+            wanted = "a mapping: for each relation its rows"
+            raise DataError(problem("BAD_PARAMETER", value=shortened(repr(group)), parameter=f"{kind}s", wanted=wanted))
     return [
         {"relation": relation, "op": kind, "row": _row(row)}
         for kind, group in groups

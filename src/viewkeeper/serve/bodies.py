@@ -31,11 +31,15 @@ class TransactionBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DefinitionBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: a program, statements of SQL, the name of a relation to drop. ``name``: what messages call the program."""
+    """One of: a program, statements of SQL, the name of a relation to drop. ``name``: what messages call the program.
+
+    ``strict``: refuse to compute a view anew that holds rows.
+    """
 
     program: str | None = None
     name: Annotated[str, Meta(max_length=500)] = "<program>"
     replace: bool = False
+    strict: bool = False
     sql: str | None = None
     drop: Name | None = None
 

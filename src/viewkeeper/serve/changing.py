@@ -138,9 +138,9 @@ async def definitions(call: Call) -> Response:
 def _define(call: Call, body: DefinitionBody) -> DefinitionAnswer:
     warehouse, service = call.service.warehouse, call.service
     if body.sql is not None:
-        return _sql(call, body.sql)
+        return _sql(call, body.sql, body.strict)
     if body.program is not None:
-        commit = warehouse.define(body.program, body.name, replace=body.replace)
+        commit = warehouse.define(body.program, body.name, replace=body.replace, strict=body.strict)
     else:
         assert body.drop is not None
         commit = warehouse.drop(body.drop)
@@ -158,7 +158,7 @@ def _define(call: Call, body: DefinitionBody) -> DefinitionAnswer:
     )
 
 
-def _sql(call: Call, text: str) -> DefinitionAnswer:
+def _sql(call: Call, text: str, strict: bool) -> DefinitionAnswer:
     """Statements; each commit is told when it is made, also if a later statement fails."""
     warehouse, service = call.service.warehouse, call.service
     if not call.grants.writes_all:
@@ -171,7 +171,7 @@ def _sql(call: Call, text: str) -> DefinitionAnswer:
             told.append(result.commit)
             service.committed(result.commit, defines=result.kind not in _MODIFYING)
 
-    results = warehouse.sql(text, each=each)
+    results = warehouse.sql(text, strict=strict, each=each)
     changes = {name: changed for commit in told for name, changed in commit.changes.items()}
     violations = {n: b for commit in told for n, b in violation_bodies(commit.violations).items()}
     numbers = [commit.number for commit in told if commit.number is not None]

@@ -21,7 +21,14 @@ from viewkeeper.wire import Envelope, ErrorBody, Place, ProblemBody, ViolationBo
 
 LOG = logging.getLogger("viewkeeper.serve")
 _MOST_PROBLEMS = 50
-_MISSING = {"UNKNOWN_RELATION", "UNKNOWN_COMMIT", "UNKNOWN_TOKEN", "UNKNOWN_SUBSCRIPTION", "NOTHING_DEFINED"}
+_MISSING = {
+    "UNKNOWN_RELATION",
+    "UNKNOWN_COMMIT",
+    "UNKNOWN_TOKEN",
+    "UNKNOWN_SUBSCRIPTION",
+    "NOTHING_DEFINED",
+    "NOTHING_DEFINED_THEN",
+}
 _CONFLICTS = {
     "INTEGRITY_VIOLATED",
     "KEY_REUSED",

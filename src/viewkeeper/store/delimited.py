@@ -82,8 +82,8 @@ def _check_delimiter(form: Format) -> None:
 
 
 @contextmanager
-def opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
-    """The file as text; what is not UTF-8 is kept apart so that it can be reported by row."""
+def opened(path: Path | BinaryIO, newline: str = "\n") -> Iterator[TextIO]:
+    """The file as text, which is closed in the end if it was opened here; what is not UTF-8 is kept apart so that it can be reported by row."""
     try:
         with _raw(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline) as file:
             yield file
@@ -97,14 +97,21 @@ def opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
         raise _bad_file(path, f"{error}", "Check that the file is complete.") from None
 
 
-def _raw(path: Path) -> BinaryIO:
+def _raw(path: Path | BinaryIO) -> BinaryIO:
+    if not isinstance(path, Path):
+        return io.BytesIO(path.read())
     raw: Any = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # noqa: SIM115
     found: BinaryIO = raw
     return found
 
 
-def _bad_file(path: Path, why: str, hint: str) -> DataError:
-    return DataError(problem("BAD_FILE", file=path, why=why, hint=hint))
+def name_of(path: Path | BinaryIO) -> str:
+    """What to call a file in messages."""
+    return str(path) if isinstance(path, Path) else str(getattr(path, "name", "<stream>"))
+
+
+def _bad_file(path: Path | BinaryIO, why: str, hint: str) -> DataError:
+    return DataError(problem("BAD_FILE", file=name_of(path), why=why, hint=hint))
 
 
 def _plain(file: TextIO, form: Format) -> Iterator[Record]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from viewkeeper.errors import EngineError, StoreError, ViewkeeperError, problem
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# A file could not grow. Why is not said, other than of the database itself: SQLITE_FULL.
+_GROWING = (sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC)
+# The file that all users of a database share grows by so much.
+_SHARED = 32 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
@@ -41,7 +46,7 @@ class translated:
 
 def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> ViewkeeperError | None:
     primary, text = result_code(error), str(error)
-    if primary == sqlite3.SQLITE_FULL:
+    if primary == sqlite3.SQLITE_FULL or (getattr(error, "sqlite_errorcode", 0) in _GROWING and _is_full(directory)):
         return StoreError(problem("DISK_FULL", path=directory))
     if primary == sqlite3.SQLITE_IOERR:
         return StoreError(problem("DISK_FAILED", path=directory, why=f"{text} ({error.sqlite_errorname})"))
@@ -54,6 +59,13 @@ def _told(error: sqlite3.DatabaseError, directory: Path, forbidden: str) -> View
     if isinstance(error, sqlite3.OperationalError):
         return EngineError(problem("ENGINE_FAILED", engine="embedded", why=text))
     return None
+
+
+def _is_full(directory: Path) -> bool:
+    try:
+        return shutil.disk_usage(directory).free < _SHARED
+    except OSError:
+        return False
 
 
 def result_code(error: sqlite3.Error) -> int:
