@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from viewkeeper.errors import DataError, counted, problem
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.ast import Relation
 from viewkeeper.program.types import Kind, Type
-from viewkeeper.program.values import BadValue, Stored, plain_check, store, text_parser
+from viewkeeper.program.values import BadValue, Stored, plain_check, store, store_dates, store_decimals, text_parser
 from viewkeeper.store.delimited import BATCH, Format, opened, read_delimited
 from viewkeeper.store.rejects import Reading
 
@@ -260,6 +261,10 @@ def _stored_column(values: Sequence[Any], type_: Type) -> Sequence[Stored]:
     if class_ is str:
         store_plain("".join(values))
         return values
+    if class_ is Decimal:
+        return store_decimals(values, type_.precision, type_.scale)
+    if class_ is datetime.date:
+        return store_dates(values)
     return [*map(store_plain, values)]
 
 

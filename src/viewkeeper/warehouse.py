@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from viewkeeper.collecting import without_collecting
 from viewkeeper.definitions import Definitions, dependents_of
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
 from viewkeeper.engines.costs import DELETE, FIRST, INSERT, MANY, Task
@@ -350,7 +351,7 @@ class Warehouse:
         if key is not None:
             return self._commit_once(operations, key, engine, strict, dry_run)
         wanted: list[Operation] | None = None
-        with self._changes, self._locked():
+        with self._changes, self._locked(), without_collecting(one.rows for one in operations):
             try:
                 with self._attempt(strict, dry_run) as change:
                     change.guarded = False

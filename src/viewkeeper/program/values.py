@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -264,8 +264,25 @@ def store_decimal(value: Decimal, precision: int, scale: int) -> int:
     return whole
 
 
+def store_decimals(values: Sequence[Decimal], precision: int, scale: int) -> list[int]:
+    """The same of many, without saying which does not fit."""
+    try:
+        scaled = [value.scaleb(scale) for value in values]
+        whole = [int(value) for value in scaled]
+    except (InvalidOperation, ValueError, OverflowError):
+        raise BadValue("not finite numbers") from None
+    if scaled != whole or max(map(abs, whole)) >= 10**precision:
+        raise BadValue("with too many digits")
+    return whole
+
+
 def store_date(day: datetime.date) -> int:
     return (day - EPOCH).days
+
+
+def store_dates(days: Sequence[datetime.date]) -> list[int]:
+    first = EPOCH.toordinal()
+    return [day.toordinal() - first for day in days]
 
 
 def plain_check(type_: Type) -> tuple[type, Callable[[Any], Stored]] | None:

@@ -63,8 +63,8 @@ class Changes:
 
     @property
     def at_hand(self) -> bool:
-        """Are the rows in Python?"""
-        return self._rows is not None
+        """Are the rows in Python, and not more than are best followed there?"""
+        return self._rows is not None and self.number <= MANY // 5
 
     def add(self, rows: Iterable[Signed], paired: int = 0) -> None:
         """Notes rows, none of them a second time. What is noted of a relation is noted either so or by ``note``."""
@@ -83,10 +83,13 @@ class Changes:
         return added
 
     def note_each(self, select: str, rows: Sequence[Row], sign: int) -> None:
-        """The same of a query for each of these rows, whose values are its parameters."""
+        """The same of a query for each of these rows, whose values are its parameters: it gives the row, or nothing."""
+        before, known = self.number, self._rows
         added = self.tables.run_many(f"INSERT INTO {self.table} ({self._columns}) {select}", rows) if rows else 0
         if added:
             self.put(added, {sign})
+            if known is not None and len(known) == before and added == len(rows):
+                self._rows = [*known, *((row, sign) for row in rows)]  # as they are in the table, so they need not be read
 
     def put(self, number: int, signs: AbstractSet[int] = frozenset(), paired: int = 0) -> None:
         """So many rows were put into the table, of these signs if they are known."""
