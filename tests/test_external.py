@@ -225,6 +225,16 @@ def test_stored_views_above_external_ones(name: str, tmp_path: Path) -> None:
         assert all(view.right for view in shop.verify())
 
 
+@pytest.mark.parametrize("name", ["asked for before it is told", "settled before another changes"])
+def test_stored_views_above_external_ones_on_spark(name: str, tmp_path: Path, spark_session: Any) -> None:
+    program, before, transaction, changes = MIXTURES[name]
+    with vk.open(tmp_path / "shop", create=True, spark=spark_session) as shop:
+        shop.define(program, engine="embedded")
+        shop.commit(**before, engine="embedded")
+        assert told(shop.commit(**transaction, engine="spark").changes) == changes
+        assert all(view.right for view in shop.verify(engine="embedded"))
+
+
 WATCHED = (
     CLOSURE.replace(".external", ".virtual")
     + """

@@ -80,7 +80,7 @@ class ExternalKeeper:
         self.touched = self.rederived = 0
         self.members = {relation.name: Unstored(tables, relation, rederiving) for relation in step.relations}
         self._noticed: list[str] = []
-        self._below = frozenset(reach(tables.plan.reads, {relation.name for relation in step.relations}))
+        self.below = frozenset(reach(tables.plan.reads, {relation.name for relation in step.relations}))
 
     def create(self) -> None:
         pass
@@ -102,7 +102,7 @@ class ExternalKeeper:
         for name in self._noticed:
             self.rederiving.start(name)
         self._noticed.clear()
-        self.rederiving.run((1, self.step.stratum, 9), self._below)
+        self.rederiving.run((1, self.step.stratum, 9), self.below)
         self.rederived += self.rederiving.asked - asked
         self.touched += self.rederiving.derived - derived
         self.tell()

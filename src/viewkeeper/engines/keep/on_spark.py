@@ -154,11 +154,11 @@ class SparkWorker:
         return reduce(lambda a, b: a.unionAll(b), frames).toDF(*columns), more + less
 
     def put_state(self, relation: Relation) -> None:
-        """Gives Spark r$old, r$new, r$del or r$ins of a relation that is there, r$plus or r$minus of one that is derived."""
+        """Gives Spark r$old, r$new, r$del or r$ins of a relation that is there, r$plus or r$minus of one that is derived; nothing else has rows."""
         name, _, state = relation.name.partition("$")
         if state in ("old", "new"):
             self._put(relation, self._old(name) if state == "old" else self._now(name))
-        elif name in self._signs:
+        elif state in ("ins", "plus", "del", "minus") and name in self._signs:
             came, went = self._changes(name)
             self._put(relation, came if state in ("ins", "plus") else went)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from viewkeeper.engines.demanding import evaluate_demands
@@ -19,7 +20,7 @@ def rederive(worker: SparkWorker, keeper: ExternalKeeper) -> None:
     """Notes what comes and goes in the views of a step."""
     demands, engine = worker.tables.plan.demands, worker.engine
     assert demands is not None
-    step = part_of(demands, keeper.step.stratum)
+    step = part_of(demands, keeper.step.stratum, keeper.below)
     read = {atom.relation for rule in step.rules for atom, _ in atoms_in(rule.body)}
     needed = (read | {rule.head.relation for rule in step.rules}) & demands.relations.keys()
     core = Program(worker.tables.plan.core.types, tuple(demands.relations[name] for name in sorted(needed)), (), step.rules)
@@ -37,12 +38,13 @@ def rederive(worker: SparkWorker, keeper: ExternalKeeper) -> None:
         member.settled_elsewhere(rows)
 
 
-def part_of(demands: Demands, stratum: int) -> Demands:
-    """What tells the changes of one stratum, given those of lower ones."""
+def part_of(demands: Demands, stratum: int, below: AbstractSet[str]) -> Demands:
+    """What tells the changes of one stratum, given those of lower ones that it reads; of others they may not be known yet."""
 
     def belongs(rule: Rule) -> bool:
         kind, of, _ = demands.levels[rule.head.relation]
-        return kind == 0 or of == stratum or of < stratum and rule.head.relation.endswith("$after")
+        view, _, state = rule.head.relation.partition("$")
+        return kind == 0 or of == stratum or (of < stratum and state == "after" and view in below)
 
     rules = tuple(rule for rule in demands.rules if belongs(rule))
     levels = {rule.head.relation: demands.levels[rule.head.relation] for rule in rules}
