@@ -193,6 +193,9 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
         "WITH RECURSIVE r(a, b) AS (SELECT src, dst FROM e UNION SELECT r.a, e.dst FROM r JOIN e ON r.b = e.src) SELECT * FROM r",
         "SELECT id, a IN (SELECT a FROM u WHERE q > 0) AS i FROM t",
         "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM g WHERE g.a = t.a AND g.s = u.s))",
+        "SELECT id FROM t WHERE a >= ALL (SELECT count(*) FROM e WHERE e.src = t.id)",
+        "SELECT id FROM t WHERE a < ANY (SELECT count(*) FROM e WHERE e.src = t.id HAVING count(*) <> 1)",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM e WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.id AND u.a = e.dst HAVING count(*) = 0))",
     ]
     data = Data(seed=5)
     with warehouse_with(tmp_path / "w", views) as warehouse:
@@ -220,6 +223,12 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
             texts = {row[2] for row in data.rows("u")} - {None}
             near = {a for a, s in data.rows("g") if s in texts} - {None}
             assert set(held(warehouse, "v4")) == {(("number", i),) for i, a in numbers.items() if a in near}
+            known = {i: (a, sum(src == i for src, _ in edges)) for i, a in numbers.items() if a is not None}
+            assert set(held(warehouse, "v5")) == {(("number", i),) for i, (a, n) in known.items() if a >= n}
+            assert set(held(warehouse, "v6")) == {(("number", i),) for i, (a, n) in known.items() if a < n != 1}
+            pairs = {(row[0], row[1]) for row in data.rows("u")}
+            missing = {i for i in numbers for _, dst in edges if (i, dst) not in pairs}
+            assert set(held(warehouse, "v7")) == {(("number", i),) for i in missing}
 
 
 def _is_in(value: int | None, others: list[int | None]) -> bool | None:
@@ -263,6 +272,9 @@ REFUSED = {
     "SELECT s, a FROM t GROUP BY s": "SQL_COLUMN",
     "SELECT a FROM t WHERE count(*) > 1": "SQL_UNSUPPORTED",
     "SELECT (SELECT a FROM u) AS r FROM t": "SQL_UNSUPPORTED",
+    "SELECT (SELECT * FROM u) AS r FROM t": "SQL_TYPE",
+    "SELECT a FROM t WHERE a > ALL (SELECT a, k FROM u)": "SQL_TYPE",
+    "SELECT a FROM t WHERE EXISTS (SELECT count(zz) FROM u)": "SQL_COLUMN",
     "SELECT a FROM t TABLESAMPLE (10 PERCENT)": "SQL_UNSUPPORTED",
     "SELECT a FROM t ORDER BY a LIMIT a": "SQL_UNSUPPORTED",
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT n FROM r": "SQL_UNSUPPORTED",

@@ -30,6 +30,7 @@ from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.recursion import recursive
 from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
 from viewkeeper.sql.lowering.sets import combined, union_all
+from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
 from viewkeeper.sql.lowering.windows import limited, windowed
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
@@ -224,14 +225,26 @@ class Queries:
             return windowed(self, select, after, special)
         return Rows(after, self.outputs(select, expressions, body))
 
-    def scalar_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> Lowered:
-        """The value of a query with aggregates and without GROUP BY, for each row around it.
+    def one_row(self, query: exp.Expr, around: Body, needed: bool = False) -> OneRow | None:
+        """What a query gives that has one row whatever it reads, for each row around it; None if it is another query.
 
-        ``needed``: a row around it is of no use if the value is NULL.
+        ``needed``: a row around it is of no use if one of the values is NULL.
         """
+        select = aggregates_alone(self, query)
+        if select is None:
+            return None
+        before = self.named
+        self.named = {**self.named, **self._with(select)}
+        try:
+            return self._one_group(select, self.from_and_where(select, around), around, needed)
+        finally:
+            self.named = before
+
+    def _one_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> OneRow:
+        """Aggregates without GROUP BY. They are looked up for each row around, also where there is nothing to aggregate."""
         tie = correlate(body, around, counted=True) if body.free() else None
         # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
-        strict = needed and tie is not None and _is_null_for_nothing(select.expressions[0])
+        strict = needed and tie is not None and any(map(_is_null_for_nothing, select.expressions))
         groups = Groups(self, body, [], tie, not strict)
         special = self._special(groups, [], [], (), body, select)
         for node in self._after_grouping(select):
@@ -245,12 +258,10 @@ class Queries:
                 after.substitute(variable.name, outside)
         around.literals += after.literals
         around.own |= after.own
-        value = Expressions(self, around, special).value(_unaliased(select.expressions[0]))
+        expressions = Expressions(self, around, special)
+        values = [expressions.value(_unaliased(node)) for node in select.expressions]
         having = select.args.get("having")
-        if having is not None:
-            test = Expressions(self, around, special).boolean(having.this)
-            value = Lowered(Call("sql_if", (test.term, value.term, null_of(value.type).term)), value.type, True)
-        return value
+        return OneRow(values, expressions.boolean(having.this) if having is not None else None)
 
     def _after_grouping(self, select: exp.Select) -> list[exp.Expr]:
         having, order = select.args.get("having"), select.args.get("order")
@@ -505,7 +516,7 @@ class Queries:
 
     # ---- subqueries
 
-    def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal:
+    def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal | None:
         return subqueries.exists(self, query, body, negated)
 
     def exists_value(self, query: exp.Expr, body: Body) -> Lowered:
