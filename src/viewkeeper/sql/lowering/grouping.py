@@ -91,6 +91,14 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Grouping, exp.GroupingId))
 
 
+def refuse_no_argument(queries: Queries, function: exp.Expr) -> None:
+    argument = function.this if not isinstance(function, exp.Anonymous) else next(iter(function.expressions), None)
+    if argument is None or isinstance(argument, exp.Distinct) and not argument.expressions:
+        name = function.name if isinstance(function, exp.Anonymous) else function.key
+        why, hint = "needs an argument", "Write one in the parentheses; count(*) counts rows."
+        queries.builder.statement.refuse("SQL_FUNCTION", function, function=name, why=why, hint=hint)
+
+
 @dataclass
 class Groups:
     """The groups of a query and what is computed for each.
@@ -155,6 +163,7 @@ class Groups:
         function = node
         if isinstance(node, exp.Filter):
             condition, function = expressions.boolean(node.expression.this), node.this
+        refuse_no_argument(self.queries, function)
         kind: type[exp.Expr] = type(function)
         argument = function.this
         if isinstance(function, exp.Anonymous):

@@ -32,8 +32,31 @@ from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
 from viewkeeper.sql.lowering.sets import combined, union_all
 from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
-from viewkeeper.sql.lowering.windows import limited, windowed
+from viewkeeper.sql.lowering.windows import hoist_order, limited, placed, windowed
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
+
+# Parts of a query that have a meaning here; hints have none that changes an answer, and windows are refused where they are used.
+_CLAUSES = frozenset(
+    [
+        "with_",
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "hint",
+        "windows",
+        "this",
+        "expression",
+        "by_name",
+    ]
+)
+_LOCKS = "FOR UPDATE or FOR SHARE"
 
 
 @dataclass
@@ -53,12 +76,15 @@ class Queries:
             case exp.Subquery() | exp.Paren():
                 if any(query.args.get(part) for part in ("limit", "order", "offset")):
                     self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
+                if query.args.get("locks"):
+                    self.refuse(query, _LOCKS, "Leave it out.")
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
                 if query.args.get("limit") is not None or query.args.get("offset") is not None:
                     return limited(self, query, lambda asked: self._rows(asked, parent))
-                # ORDER BY alone says nothing about a view, which has no order.
-                return self._rows(query, parent)
+                rows = self._rows(query, parent)
+                self._check_order(query, parent, [name for name, _ in rows.outputs])
+                return rows
             case exp.Values():
                 return self._values(query, parent)
             case exp.Table():
@@ -76,9 +102,26 @@ class Queries:
             if isinstance(query, exp.Select):
                 return self._select(query, parent)
             assert isinstance(query, exp.SetOperation)
+            self._refuse_clauses(query)
             return combined(self, query, parent)
         finally:
             self.named = before
+
+    def _check_order(self, query: exp.Expr, parent: Body | None, outputs: Sequence[str]) -> None:
+        """ORDER BY alone says nothing about a view, which has no order. But what it names must be there."""
+        asked = query.copy()
+        order = asked.args.pop("order", None)
+        if order is None:
+            return
+        if isinstance(asked, exp.Select):
+            asked.set("distinct", None)
+        names = {name.lower() for name in outputs}
+        others = [o for o in order.expressions if not isinstance(o.this, exp.Column) or o.this.sql().lower() not in names]
+        order.set("expressions", others)
+        hidden, keys = hoist_order(self, asked, order)
+        if hidden:
+            self._rows(asked, parent)
+        placed(self, order, keys, hidden, len(outputs) + hidden)
 
     def _with(self, query: exp.Expr) -> dict[str, Named]:
         clause = query.args.get("with_")
@@ -99,9 +142,6 @@ class Queries:
     # ---- SELECT
 
     def _select(self, select: exp.Select, parent: Body | None) -> Rows:
-        for part in ("cluster", "distribute", "sort", "laterals", "pivots", "match", "prewhere", "connect", "into", "qualify"):
-            if select.args.get(part):
-                self.refuse(select, part.upper(), "Leave it out.")
         body = self.from_and_where(select, parent)
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -118,16 +158,27 @@ class Queries:
         return rows
 
     def from_and_where(self, select: exp.Select, parent: Body | None) -> Body:
+        self._refuse_clauses(select)
+        if not select.expressions:
+            self.refuse(select, "a query without columns", "Name columns, or write *.")
         body = Body(self.builder, parent)
         source = select.args.get("from_")
         if source is not None:
             self.read(source.this, body)
+        else:
+            body.literals.append(Truth(True))  # a rule, not a fact: what it derives is a view and no table
         for node in select.args.get("joins") or ():
             body = join(self, node, body, select)
         where = select.args.get("where")
         if where is not None:
             Expressions(self, body).condition(where.this)
         return body
+
+    def _refuse_clauses(self, query: exp.Expr) -> None:
+        """What is not known here has no effect, and is not to be overlooked."""
+        for part, value in query.args.items():
+            if value and part not in _CLAUSES:
+                self.refuse(query, _LOCKS if part == "locks" else part.strip("_").upper(), "Leave it out.")
 
     def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
@@ -236,7 +287,9 @@ class Queries:
         before = self.named
         self.named = {**self.named, **self._with(select)}
         try:
-            return self._one_group(select, self.from_and_where(select, around), around, needed)
+            row = self._one_group(select, self.from_and_where(select, around), around, needed)
+            self._check_order(select, around, [output_name(node) for node in select.expressions])
+            return row
         finally:
             self.named = before
 
