@@ -295,6 +295,9 @@ class Generator:
                 if self.chance(0.25):
                     aggregate = Value(self.value(aggregate.kind, after, 1), aggregate.kind)
             outputs.append(aggregate)
+        if not sets and self.chance(0.2):
+            # Over aggregates that need not be outputs. Groups of several sets may be the same row in all of this.
+            outputs.append(self.window(Scope([*columns, self.comparable_aggregate(scope)], plain=True)))
         if sets:
             group, more = self.grouping_sets([c.text for c in columns])
             outputs += [Value(text, "i") for text in more]

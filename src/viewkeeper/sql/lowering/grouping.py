@@ -67,18 +67,28 @@ _TENTHS = 10  # digits that a sum has more than its terms
 
 
 def aggregates_of(node: exp.Expr) -> list[exp.Expr]:
-    """The aggregates of an expression that belong to the query it is in."""
+    """The aggregates of an expression that belong to the query it is in, also those that windows look at."""
     found: list[exp.Expr] = []
     todo = [node]
     while todo:
         part = todo.pop()
-        if isinstance(part, (exp.Query, exp.Window)) and part is not node:
+        if isinstance(part, exp.Query) and part is not node:
             continue
-        if is_aggregate(part):
+        if isinstance(part, exp.Window):
+            todo += _window_parts(part)
+        elif is_aggregate(part):
             found.append(part)
         else:
             todo += list(part.iter_expressions())
     return found
+
+
+def _window_parts(window: exp.Window) -> list[exp.Expr]:
+    """What a window function is of; the function itself is no aggregate of the query."""
+    function = window.this
+    while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        function = function.this
+    return [part for part in (*function.iter_expressions(), *window.iter_expressions()) if part is not window.this]
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -209,8 +209,26 @@ class Queries:
         nodes, sets = self._grouping_sets(select, body)
         if len(sets) == 1:
             return self._group(select, body, nodes, sets[0])
+        if has_windows(select):
+            return self._windows_over_sets(select, body, nodes, sets)
         branches = [self._group(select, body.copy(), nodes, chosen) for chosen in sets]
         return union_all(self, branches)
+
+    def _windows_over_sets(self, select: exp.Select, body: Body, nodes: list[exp.Expr], sets: list[tuple[int, ...]]) -> Rows:
+        """Windows look at the groups of all sets together: at a union of what the query has of groups and aggregates."""
+        values = [Expressions(self, body).value(node) for node in nodes]
+        parts = [*nodes, *(a for node in select.expressions for a in aggregates_of(node))]
+        parts += [g for node in select.expressions for g in node.find_all(exp.Grouping, exp.GroupingId)]
+        inner = select.copy()
+        inner.set("expressions", [exp.alias_(part.copy(), f"part{i}") for i, part in enumerate(parts)])
+        rows = union_all(self, [self._group(inner, body.copy(), nodes, chosen) for chosen in sets])
+        found = GroupsOfSets(rows.body, parts, [value for _, value in rows.outputs])
+        plain = self._special(found, nodes, values, tuple(range(len(nodes))), body, select)
+
+        def special(node: exp.Expr) -> Lowered | None:
+            return found.aggregate(node) if isinstance(node, (exp.Grouping, exp.GroupingId)) else plain(node)
+
+        return windowed(self, select, rows.body, special)
 
     def _grouping_sets(self, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
         """What is grouped by, and the sets of it that are groups of their own."""
@@ -327,7 +345,7 @@ class Queries:
 
     def _special(
         self,
-        groups: Groups,
+        groups: Groups | GroupsOfSets,
         nodes: list[exp.Expr],
         values: list[Lowered],
         chosen: tuple[int, ...],
@@ -586,6 +604,21 @@ class Queries:
 
     def scalar(self, query: exp.Expr, body: Body, needed: bool) -> Lowered:
         return subqueries.scalar(self, query, body, needed)
+
+
+@dataclass(frozen=True)
+class GroupsOfSets:
+    """Groups of several sets, computed already: ``parts`` are what they are grouped by and what is known of them."""
+
+    after: Body
+    parts: Sequence[exp.Expr]
+    values: Sequence[Lowered]
+
+    def value(self, number: int) -> Lowered:
+        return self.values[number]
+
+    def aggregate(self, node: exp.Expr) -> Lowered:
+        return self.values[next(i for i, part in enumerate(self.parts) if part == node)]
 
 
 def _is_null_for_nothing(node: exp.Expr) -> bool:
