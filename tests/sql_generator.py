@@ -295,6 +295,9 @@ class Generator:
                 if self.chance(0.25):
                     aggregate = Value(self.value(aggregate.kind, after, 1), aggregate.kind)
             outputs.append(aggregate)
+        if not sets and self.chance(0.2):
+            # Over aggregates that need not be outputs. Groups of several sets may be the same row in all of this.
+            outputs.append(self.window(Scope([*columns, self.comparable_aggregate(scope)], plain=True)))
         if sets:
             group, more = self.grouping_sets([c.text for c in columns])
             outputs += [Value(text, "i") for text in more]
@@ -442,9 +445,19 @@ class Generator:
 
     def correlated(self, scope: Scope, depth: int) -> str:
         source, inner = self.from_(0, scope)
-        return f"SELECT 1 {source}{self.tie(inner, scope)}"
+        rest = f"{source}{self.tie(inner, scope)}"
+        if self.chance(0.2):  # one row, whatever it reads
+            return f"SELECT {self.aggregate(Scope(inner.values, plain=True)).text}{rest}{self.having(inner)}"
+        return f"SELECT 1 {rest}"
+
+    def having(self, inner: Scope) -> str:
+        found = self.comparable_aggregate(Scope(inner.values, plain=True))
+        return f" HAVING {self.condition(Scope([found], plain=True), 0)}" if self.chance(0.5) else ""
 
     def inner_select(self, kind: str, scope: Scope, depth: int) -> str:
+        alone = self.one_row(kind, scope) if self.chance(0.2) else None
+        if alone is not None:
+            return alone
         source, inner = self.from_(0, scope)
         tie = self.tie(inner, scope) if self.chance(0.5) else self.where(inner, 0)
         return f"SELECT {self.value(kind, Scope(inner.values, plain=True), self.pick([0, 0, 1]))}{source}{tie}"
@@ -465,13 +478,18 @@ class Generator:
 
     def scalar(self, kind: str, scope: Scope) -> str:
         """A query that gives one value: an aggregate."""
+        found = self.one_row(kind, scope)
+        return self.literal(kind) if found is None else f"({found})"
+
+    def one_row(self, kind: str, scope: Scope) -> str | None:
+        """An aggregate of some kind, if chance finds one."""
         for _ in range(20):
             source, inner = self.from_(0, scope)
             found = self.aggregate(Scope(inner.values, plain=True))
             if found.kind == kind:
                 tie = self.tie(inner, scope) if self.chance(0.6) else self.where(inner, 0)
-                return f"(SELECT {found.text}{source}{tie})"
-        return self.literal(kind)
+                return f"SELECT {found.text}{source}{tie}{self.having(inner) if self.chance(0.2) else ''}"
+        return None
 
     # ---- values
 

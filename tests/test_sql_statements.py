@@ -556,6 +556,48 @@ error[SQL_NO_VALUE]: column "name" of "Item" is NOT NULL and gets no value
 1 | INSERT INTO item (id) VALUES (3)
   |             ^^^^^^^^
   = hint: Give a value for it.""",
+    "CREATE TABLE t (a INT, b INT, PRIMARY KEY (b, a, B))": """\
+error[SQL_DUPLICATE]: column "b" is there twice
+ --> <sql>:1:50
+  |
+1 | CREATE TABLE t (a INT, b INT, PRIMARY KEY (b, a, B))
+  |                                                  ^
+  = hint: Name each column of the key once.""",
+    "CREATE TABLE t ()": """\
+error[SQL_UNSUPPORTED]: a table without columns is not supported
+ --> <sql>:1:14
+  |
+1 | CREATE TABLE t ()
+  |              ^
+  = hint: Write down the columns.""",
+    "ALTER TABLE sale ADD COLUMNS ()": """\
+error[SQL_UNSUPPORTED]: ADD COLUMNS without columns is not supported
+ --> <sql>:1:13
+  |
+1 | ALTER TABLE sale ADD COLUMNS ()
+  |             ^^^^
+  = hint: Write down the columns.""",
+    "SELECT count() FROM sale": """\
+error[SQL_FUNCTION]: count needs an argument
+ --> <sql>:1:8
+  |
+1 | SELECT count() FROM sale
+  |        ^^^^^
+  = hint: Write one in the parentheses; count(*) counts rows.""",
+    "SELECT FROM sale": """\
+error[SQL_UNSUPPORTED]: a query without columns is not supported
+ --> <sql>:1:13
+  |
+1 | SELECT FROM sale
+  |             ^^^^
+  = hint: Name columns, or write *.""",
+    "SELECT": """\
+error[SQL_UNSUPPORTED]: a query without columns is not supported
+ --> <sql>:1:1
+  |
+1 | SELECT
+  | ^^^^^^
+  = hint: Name columns, or write *.""",
     "CREATE TABLE t (a INT, A STRING)": """\
 error[SQL_DUPLICATE]: column "A" is there twice
  --> <sql>:1:24

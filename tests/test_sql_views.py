@@ -193,6 +193,9 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
         "WITH RECURSIVE r(a, b) AS (SELECT src, dst FROM e UNION SELECT r.a, e.dst FROM r JOIN e ON r.b = e.src) SELECT * FROM r",
         "SELECT id, a IN (SELECT a FROM u WHERE q > 0) AS i FROM t",
         "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE EXISTS (SELECT 1 FROM g WHERE g.a = t.a AND g.s = u.s))",
+        "SELECT id FROM t WHERE a >= ALL (SELECT count(*) FROM e WHERE e.src = t.id)",
+        "SELECT id FROM t WHERE a < ANY (SELECT count(*) FROM e WHERE e.src = t.id HAVING count(*) <> 1)",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM e WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.id AND u.a = e.dst HAVING count(*) = 0))",
     ]
     data = Data(seed=5)
     with warehouse_with(tmp_path / "w", views) as warehouse:
@@ -220,6 +223,12 @@ def test_any_and_all_and_recursion(tmp_path: Path) -> None:
             texts = {row[2] for row in data.rows("u")} - {None}
             near = {a for a, s in data.rows("g") if s in texts} - {None}
             assert set(held(warehouse, "v4")) == {(("number", i),) for i, a in numbers.items() if a in near}
+            known = {i: (a, sum(src == i for src, _ in edges)) for i, a in numbers.items() if a is not None}
+            assert set(held(warehouse, "v5")) == {(("number", i),) for i, (a, n) in known.items() if a >= n}
+            assert set(held(warehouse, "v6")) == {(("number", i),) for i, (a, n) in known.items() if a < n != 1}
+            pairs = {(row[0], row[1]) for row in data.rows("u")}
+            missing = {i for i in numbers for _, dst in edges if (i, dst) not in pairs}
+            assert set(held(warehouse, "v7")) == {(("number", i),) for i in missing}
 
 
 def _is_in(value: int | None, others: list[int | None]) -> bool | None:
@@ -239,6 +248,45 @@ def test_no_inner_relation_is_kept_for_nothing(tmp_path: Path) -> None:
         read = {atom.relation for rule in program.rules for atom, _ in reads(rule)}
         assert program.inner
         assert [relation.name for relation in program.inner if relation.name not in read] == []
+
+
+def test_a_query_without_from_is_a_view(tmp_path: Path) -> None:
+    texts = {
+        "one": "SELECT 1 AS x",
+        "two": "SELECT 1 AS x UNION SELECT 2",
+        "three": "SELECT count(*) AS x",
+        "none": "SELECT 1 AS x WHERE 1 = 0",
+        "first": "SELECT 1 AS x UNION ALL SELECT 2 ORDER BY x LIMIT 1",
+    }
+    with warehouse_with(tmp_path / "w", []) as warehouse:
+        tables = warehouse.sql("SHOW TABLES")[0].answer
+        for name, text in texts.items():
+            warehouse.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}")
+            with pytest.raises(vk.ViewkeeperError, match="SQL_TARGET"):
+                warehouse.sql(f"INSERT INTO {name} VALUES (7)")
+        assert [len(held(warehouse, name)) for name in texts] == [1, 2, 1, 0, 1]
+        after = warehouse.sql("SHOW TABLES")[0].answer
+        assert after is not None and tables is not None and after.to_arrow() == tables.to_arrow()
+        for name in texts:
+            warehouse.sql(f"DROP MATERIALIZED VIEW {name}")
+
+
+def test_order_by_without_limit_means_nothing_in_a_view(tmp_path: Path) -> None:
+    texts = [
+        "SELECT id AS x FROM t ORDER BY x + 1, t.a DESC",
+        "SELECT * FROM g UNION SELECT a, s FROM t ORDER BY s, 1",
+        "SELECT DISTINCT * FROM g ORDER BY a, g.s",
+        "SELECT s, sum(a) AS a FROM t GROUP BY s ORDER BY max(b), a + 1",
+    ]
+    plain_texts = [text.partition(" ORDER BY")[0] for text in texts]
+    data = Data(seed=2)
+    with warehouse_with(tmp_path / "w", [*texts, *plain_texts]) as warehouse:
+        data.change(40)
+        warehouse.commit({name: list(rows) for name, rows in data.stored().items()})
+        for place in range(len(texts)):
+            assert held(warehouse, f"v{place}") == held(warehouse, f"v{place + len(texts)}")
+        names = {relation.name for relation in warehouse.program.inner}
+        assert {name.partition("?")[0] for name in names} <= {"v1", "v2", "v3", "v5", "v6", "v7"}
 
 
 REFUSED = {
@@ -263,8 +311,27 @@ REFUSED = {
     "SELECT s, a FROM t GROUP BY s": "SQL_COLUMN",
     "SELECT a FROM t WHERE count(*) > 1": "SQL_UNSUPPORTED",
     "SELECT (SELECT a FROM u) AS r FROM t": "SQL_UNSUPPORTED",
+    "SELECT (SELECT * FROM u) AS r FROM t": "SQL_TYPE",
+    "SELECT a FROM t WHERE a > ALL (SELECT a, k FROM u)": "SQL_TYPE",
+    "SELECT a FROM t WHERE EXISTS (SELECT count(zz) FROM u)": "SQL_COLUMN",
     "SELECT a FROM t TABLESAMPLE (10 PERCENT)": "SQL_UNSUPPORTED",
     "SELECT a FROM t ORDER BY a LIMIT a": "SQL_UNSUPPORTED",
+    "SELECT a FROM t ORDER BY zz": "SQL_COLUMN",
+    "SELECT a FROM t ORDER BY 2": "SQL_UNSUPPORTED",
+    "SELECT s FROM t GROUP BY s ORDER BY a": "SQL_COLUMN",
+    "SELECT a FROM t UNION SELECT a FROM u ORDER BY s": "SQL_UNSUPPORTED",
+    "SELECT a FROM (SELECT a FROM t ORDER BY zz) x": "SQL_COLUMN",
+    "SELECT id FROM t WHERE b IN (SELECT count(*) FROM u WHERE u.a = t.a ORDER BY zz)": "SQL_COLUMN",
+    "SELECT a FROM t FOR UPDATE": "SQL_UNSUPPORTED",
+    "(SELECT a FROM t) FOR SHARE": "SQL_UNSUPPORTED",
+    "SELECT a FROM t WHERE EXISTS (SELECT count(*) FROM u FOR UPDATE)": "SQL_UNSUPPORTED",
+    "SELECT FROM t": "SQL_UNSUPPORTED",
+    "SELECT": "SQL_UNSUPPORTED",
+    "SELECT a FROM t WHERE EXISTS (SELECT FROM u)": "SQL_UNSUPPORTED",
+    "SELECT count() AS n FROM t": "SQL_FUNCTION",
+    "SELECT count(DISTINCT) AS n FROM t": "SQL_FUNCTION",
+    "SELECT every() AS n FROM t": "SQL_FUNCTION",
+    "SELECT count() OVER () AS n FROM t": "SQL_FUNCTION",
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT n FROM r": "SQL_UNSUPPORTED",
     "SELECT a[0] AS r FROM t": "SQL_FUNCTION",
     "SELECT TRY_CAST(s AS INT) AS r FROM t": "SQL_UNSUPPORTED",

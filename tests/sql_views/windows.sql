@@ -18,3 +18,13 @@ SELECT s, n FROM (SELECT s, id AS n, row_number() OVER (PARTITION BY s ORDER BY 
 SELECT t.id, u.k FROM t JOIN u ON t.a = u.a ORDER BY t.id DESC, u.k LIMIT 3;
 SELECT DISTINCT a FROM t ORDER BY a DESC LIMIT 2;
 SELECT id FROM t WHERE id IN (SELECT id FROM t ORDER BY id DESC LIMIT 2);
+SELECT s, sum(sum(id)) OVER () AS r FROM t GROUP BY s;
+SELECT s, b, avg(sum(id)) OVER (PARTITION BY s) AS r FROM t GROUP BY s, b;
+SELECT s, rank() OVER (ORDER BY count(*)) AS r FROM t GROUP BY ROLLUP (s);
+SELECT s, b, count(*) AS n, rank() OVER (ORDER BY count(*), max(a) DESC) AS r FROM t GROUP BY CUBE (s, b);
+SELECT s, b, grouping(b) AS gb, sum(sum(a)) OVER (PARTITION BY grouping(s), s) AS r FROM t GROUP BY ROLLUP (s, b) HAVING count(*) > 0;
+SELECT sum(count(*)) OVER () AS r, max(max(p)) OVER () AS m FROM t;
+SELECT a + 1 AS x, lag(sum(p)) OVER (ORDER BY a + 1) AS l FROM t WHERE a IS NOT NULL GROUP BY a + 1;
+SELECT DISTINCT sum(count(*)) OVER (PARTITION BY s) AS r FROM g GROUP BY s, a;
+SELECT s, rank() OVER (ORDER BY sum(a) DESC, max(id)) AS r, dense_rank() OVER (PARTITION BY count(*) ORDER BY min(b)) AS q FROM t GROUP BY s HAVING min(id) > 1;
+SELECT sum(id) OVER (PARTITION BY s) FROM t;

@@ -39,6 +39,9 @@ class Statement:
     def refuse(self, code: str, node: exp.Expr | None = None, **parameters: object) -> NoReturn:
         """Raises ProgramError that shows the place of a part of the statement."""
         span = place_of(node, self.source) or place_of(self.tree, self.source)
+        if span is None:  # it has no names
+            start = self.source.text.find(self.text)
+            span = _span(start, start + len(self.text), self.source)
         raise_problem(code, span, self.source, **parameters)
 
 

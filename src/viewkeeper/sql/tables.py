@@ -98,6 +98,8 @@ def _relation(statement: Statement, schema: exp.Schema) -> Relation:
                     keys.append((constraint, [_key_column(statement, column) for column in constraint.expressions]))
                 case _:
                     refuse_constraint(statement, constraint)
+    if not columns:
+        statement.refuse("SQL_UNSUPPORTED", schema, what="a table without columns", hint="Write down the columns.")
     _refuse_twins(statement, schema, columns)
     if len(keys) > 1:
         statement.refuse("SQL_DUPLICATE", keys[1][0], what="PRIMARY KEY of", name=name, hint="Write PRIMARY KEY (a, b) once.")
@@ -106,6 +108,10 @@ def _relation(statement: Statement, schema: exp.Schema) -> Relation:
         copies = Column(_free("copies", [c.name for c in columns]), NUMBER)
         return Relation(name, (*columns, copies), (BAG,), tuple(c.name for c in columns))
     key = tuple(column_named(statement, keys[0][0], column, plain).name for column in keys[0][1])
+    for place, column in enumerate(key):
+        if column in key[:place]:
+            node = keys[0][0].expressions[place]
+            statement.refuse("SQL_DUPLICATE", node, what="column", name=column, hint="Name each column of the key once.")
     return replace(
         plain, columns=tuple(replace(c, type=c.type.optional(c.type.nullable and c.name not in key)) for c in columns), key=key
     )
@@ -195,6 +201,8 @@ def altered_table(statement: Statement, program: Program) -> Program:
     for action in tree.args["actions"]:
         for part in action.expressions if isinstance(action, exp.Schema) else [action]:
             added.append(_added(statement, part))
+    if not added:
+        statement.refuse("SQL_UNSUPPORTED", tree.this, what="ADD COLUMNS without columns", hint="Write down the columns.")
     _refuse_twins(statement, tree, added, relation.columns)
     if not is_bag(relation):
         wide = replace(relation, columns=(*relation.columns, *added))

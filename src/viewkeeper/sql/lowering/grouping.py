@@ -69,18 +69,28 @@ _TENTHS = 10  # digits that a sum has more than its terms
 
 
 def aggregates_of(node: exp.Expr) -> list[exp.Expr]:
-    """The aggregates of an expression that belong to the query it is in."""
+    """The aggregates of an expression that belong to the query it is in, also those that windows look at."""
     found: list[exp.Expr] = []
     todo = [node]
     while todo:
         part = todo.pop()
-        if isinstance(part, (exp.Query, exp.Window)) and part is not node:
+        if isinstance(part, exp.Query) and part is not node:
             continue
-        if is_aggregate(part):
+        if isinstance(part, exp.Window):
+            todo += _window_parts(part)
+        elif is_aggregate(part):
             found.append(part)
         else:
             todo += list(part.iter_expressions())
     return found
+
+
+def _window_parts(window: exp.Window) -> list[exp.Expr]:
+    """What a window function is of; the function itself is no aggregate of the query."""
+    function = window.this
+    while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        function = function.this
+    return [part for part in (*function.iter_expressions(), *window.iter_expressions()) if part is not window.this]
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -91,6 +101,14 @@ def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Any):
         return not isinstance(node.this, exp.Query) and not isinstance(getattr(node.this, "this", None), exp.Query)
     return isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Grouping, exp.GroupingId))
+
+
+def refuse_no_argument(queries: Queries, function: exp.Expr) -> None:
+    argument = function.this if not isinstance(function, exp.Anonymous) else next(iter(function.expressions), None)
+    if argument is None or isinstance(argument, exp.Distinct) and not argument.expressions:
+        name = function.name if isinstance(function, exp.Anonymous) else function.key
+        why, hint = "needs an argument", "Write one in the parentheses; count(*) counts rows."
+        queries.builder.statement.refuse("SQL_FUNCTION", function, function=name, why=why, hint=hint)
 
 
 @dataclass
@@ -158,6 +176,7 @@ class Groups:
         function = node
         if isinstance(node, exp.Filter):
             condition, function = expressions.boolean(node.expression.this), node.this
+        refuse_no_argument(self.queries, function)
         kind: type[exp.Expr] = type(function)
         argument = function.this
         if isinstance(function, exp.Anonymous):

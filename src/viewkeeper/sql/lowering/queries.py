@@ -30,9 +30,33 @@ from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.recursion import recursive
 from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
 from viewkeeper.sql.lowering.sets import combined, union_all
+from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
-from viewkeeper.sql.lowering.windows import limited, windowed
+from viewkeeper.sql.lowering.windows import hoist_order, limited, placed, windowed
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
+
+# Parts of a query that have a meaning here; hints have none that changes an answer, and windows are refused where they are used.
+_CLAUSES = frozenset(
+    [
+        "with_",
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "hint",
+        "windows",
+        "this",
+        "expression",
+        "by_name",
+    ]
+)
+_LOCKS = "FOR UPDATE or FOR SHARE"
 
 
 @dataclass
@@ -52,12 +76,15 @@ class Queries:
             case exp.Subquery() | exp.Paren():
                 if any(query.args.get(part) for part in ("limit", "order", "offset")):
                     self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
+                if query.args.get("locks"):
+                    self.refuse(query, _LOCKS, "Leave it out.")
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
                 if query.args.get("limit") is not None or query.args.get("offset") is not None:
                     return limited(self, query, lambda asked: self._rows(asked, parent))
-                # ORDER BY alone says nothing about a view, which has no order.
-                return self._rows(query, parent)
+                rows = self._rows(query, parent)
+                self._check_order(query, parent, [name for name, _ in rows.outputs])
+                return rows
             case exp.Values():
                 return self._values(query, parent)
             case exp.Table():
@@ -75,9 +102,26 @@ class Queries:
             if isinstance(query, exp.Select):
                 return self._select(query, parent)
             assert isinstance(query, exp.SetOperation)
+            self._refuse_clauses(query)
             return combined(self, query, parent)
         finally:
             self.named = before
+
+    def _check_order(self, query: exp.Expr, parent: Body | None, outputs: Sequence[str]) -> None:
+        """ORDER BY alone says nothing about a view, which has no order. But what it names must be there."""
+        asked = query.copy()
+        order = asked.args.pop("order", None)
+        if order is None:
+            return
+        if isinstance(asked, exp.Select):
+            asked.set("distinct", None)
+        names = {name.lower() for name in outputs}
+        others = [o for o in order.expressions if not isinstance(o.this, exp.Column) or o.this.sql().lower() not in names]
+        order.set("expressions", others)
+        hidden, keys = hoist_order(self, asked, order)
+        if hidden:
+            self._rows(asked, parent)
+        placed(self, order, keys, hidden, len(outputs) + hidden)
 
     def _with(self, query: exp.Expr) -> dict[str, Named]:
         clause = query.args.get("with_")
@@ -98,9 +142,6 @@ class Queries:
     # ---- SELECT
 
     def _select(self, select: exp.Select, parent: Body | None) -> Rows:
-        for part in ("cluster", "distribute", "sort", "laterals", "pivots", "match", "prewhere", "connect", "into", "qualify"):
-            if select.args.get(part):
-                self.refuse(select, part.upper(), "Leave it out.")
         body = self.from_and_where(select, parent)
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -117,16 +158,27 @@ class Queries:
         return rows
 
     def from_and_where(self, select: exp.Select, parent: Body | None) -> Body:
+        self._refuse_clauses(select)
+        if not select.expressions:
+            self.refuse(select, "a query without columns", "Name columns, or write *.")
         body = Body(self.builder, parent)
         source = select.args.get("from_")
         if source is not None:
             self.read(source.this, body)
+        else:
+            body.literals.append(Truth(True))  # a rule, not a fact: what it derives is a view and no table
         for node in select.args.get("joins") or ():
             body = join(self, node, body, select)
         where = select.args.get("where")
         if where is not None:
             Expressions(self, body).condition(where.this)
         return body
+
+    def _refuse_clauses(self, query: exp.Expr) -> None:
+        """What is not known here has no effect, and is not to be overlooked."""
+        for part, value in query.args.items():
+            if value and part not in _CLAUSES:
+                self.refuse(query, _LOCKS if part == "locks" else part.strip("_").upper(), "Leave it out.")
 
     def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
@@ -157,8 +209,26 @@ class Queries:
         nodes, sets = self._grouping_sets(select, body)
         if len(sets) == 1:
             return self._group(select, body, nodes, sets[0])
+        if has_windows(select):
+            return self._windows_over_sets(select, body, nodes, sets)
         branches = [self._group(select, body.copy(), nodes, chosen) for chosen in sets]
         return union_all(self, branches)
+
+    def _windows_over_sets(self, select: exp.Select, body: Body, nodes: list[exp.Expr], sets: list[tuple[int, ...]]) -> Rows:
+        """Windows look at the groups of all sets together: at a union of what the query has of groups and aggregates."""
+        values = [Expressions(self, body).value(node) for node in nodes]
+        parts = [*nodes, *(a for node in select.expressions for a in aggregates_of(node))]
+        parts += [g for node in select.expressions for g in node.find_all(exp.Grouping, exp.GroupingId)]
+        inner = select.copy()
+        inner.set("expressions", [exp.alias_(part.copy(), f"part{i}") for i, part in enumerate(parts)])
+        rows = union_all(self, [self._group(inner, body.copy(), nodes, chosen) for chosen in sets])
+        found = GroupsOfSets(rows.body, parts, [value for _, value in rows.outputs])
+        plain = self._special(found, nodes, values, tuple(range(len(nodes))), body, select)
+
+        def special(node: exp.Expr) -> Lowered | None:
+            return found.aggregate(node) if isinstance(node, (exp.Grouping, exp.GroupingId)) else plain(node)
+
+        return windowed(self, select, rows.body, special)
 
     def _grouping_sets(self, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
         """What is grouped by, and the sets of it that are groups of their own."""
@@ -224,14 +294,28 @@ class Queries:
             return windowed(self, select, after, special)
         return Rows(after, self.outputs(select, expressions, body))
 
-    def scalar_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> Lowered:
-        """The value of a query with aggregates and without GROUP BY, for each row around it.
+    def one_row(self, query: exp.Expr, around: Body, needed: bool = False) -> OneRow | None:
+        """What a query gives that has one row whatever it reads, for each row around it; None if it is another query.
 
-        ``needed``: a row around it is of no use if the value is NULL.
+        ``needed``: a row around it is of no use if one of the values is NULL.
         """
+        select = aggregates_alone(self, query)
+        if select is None:
+            return None
+        before = self.named
+        self.named = {**self.named, **self._with(select)}
+        try:
+            row = self._one_group(select, self.from_and_where(select, around), around, needed)
+            self._check_order(select, around, [output_name(node) for node in select.expressions])
+            return row
+        finally:
+            self.named = before
+
+    def _one_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> OneRow:
+        """Aggregates without GROUP BY. They are looked up for each row around, also where there is nothing to aggregate."""
         tie = correlate(body, around, counted=True) if body.free() else None
         # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
-        strict = needed and tie is not None and _is_null_for_nothing(select.expressions[0])
+        strict = needed and tie is not None and any(map(_is_null_for_nothing, select.expressions))
         groups = Groups(self, body, [], tie, not strict)
         special = self._special(groups, [], [], (), body, select)
         for node in self._after_grouping(select):
@@ -245,12 +329,10 @@ class Queries:
                 after.substitute(variable.name, outside)
         around.literals += after.literals
         around.own |= after.own
-        value = Expressions(self, around, special).value(_unaliased(select.expressions[0]))
+        expressions = Expressions(self, around, special)
+        values = [expressions.value(_unaliased(node)) for node in select.expressions]
         having = select.args.get("having")
-        if having is not None:
-            test = Expressions(self, around, special).boolean(having.this)
-            value = Lowered(Call("sql_if", (test.term, value.term, null_of(value.type).term)), value.type, True)
-        return value
+        return OneRow(values, expressions.boolean(having.this) if having is not None else None)
 
     def _after_grouping(self, select: exp.Select) -> list[exp.Expr]:
         having, order = select.args.get("having"), select.args.get("order")
@@ -263,7 +345,7 @@ class Queries:
 
     def _special(
         self,
-        groups: Groups,
+        groups: Groups | GroupsOfSets,
         nodes: list[exp.Expr],
         values: list[Lowered],
         chosen: tuple[int, ...],
@@ -505,7 +587,7 @@ class Queries:
 
     # ---- subqueries
 
-    def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal:
+    def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal | None:
         return subqueries.exists(self, query, body, negated)
 
     def exists_value(self, query: exp.Expr, body: Body) -> Lowered:
@@ -522,6 +604,21 @@ class Queries:
 
     def scalar(self, query: exp.Expr, body: Body, needed: bool) -> Lowered:
         return subqueries.scalar(self, query, body, needed)
+
+
+@dataclass(frozen=True)
+class GroupsOfSets:
+    """Groups of several sets, computed already: ``parts`` are what they are grouped by and what is known of them."""
+
+    after: Body
+    parts: Sequence[exp.Expr]
+    values: Sequence[Lowered]
+
+    def value(self, number: int) -> Lowered:
+        return self.values[number]
+
+    def aggregate(self, node: exp.Expr) -> Lowered:
+        return self.values[next(i for i, part in enumerate(self.parts) if part == node)]
 
 
 def _is_null_for_nothing(node: exp.Expr) -> bool:

@@ -38,6 +38,7 @@ from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.rewrite.terms import substitute_in
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.grouping import refuse_no_argument
 from viewkeeper.sql.lowering.rows import Rows
 from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, mean_of, null_of
 from viewkeeper.sql.types import BIGINT, DOUBLE, SqlType, bounded
@@ -74,7 +75,7 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
         node = ordered.this
         place = _output(query, node)
         if place is None and isinstance(query, exp.Select) and query.args.get("distinct") is None:
-            query.append("expressions", exp.alias_(node.copy(), f"order{hidden + 1}"))
+            query.append("expressions", exp.alias_(_with_outputs(query, node), f"order{hidden + 1}"))
             hidden += 1
             place = -hidden
         if place is None:
@@ -108,6 +109,17 @@ def _output(query: exp.Expr, node: exp.Expr) -> int | None:
         if (output.this if isinstance(output, exp.Alias) else output) == node:
             return place
     return None
+
+
+def _with_outputs(query: exp.Select, node: exp.Expr) -> exp.Expr:
+    """What a query is sorted by, with what its outputs are in the place of their names."""
+    found = node.copy()
+    named = {output.alias.lower(): output.this for output in query.expressions if isinstance(output, exp.Alias)}
+    for column in list(found.find_all(exp.Column)):
+        inside = column.find_ancestor(exp.AggFunc, exp.Window, exp.Query)  # there names are those of FROM
+        if inside is None and not column.table and column.name.lower() in named:
+            column.replace(exp.paren(named[column.name.lower()].copy(), copy=False))
+    return found
 
 
 def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]) -> Rows:
@@ -386,6 +398,7 @@ class _Function:
         return Lowered(self._add(name, value, value.type, number=number), value.type, True)
 
     def _total(self, name: str, function: exp.Expr) -> Lowered:
+        refuse_no_argument(self.windows.queries, function)
         argument = function.this
         if isinstance(argument, exp.Distinct):
             self.windows.queries.refuse(self.node, "DISTINCT in a window", "Leave it out.")
