@@ -183,3 +183,46 @@ def test_values_that_fail_in_a_view(house: Warehouse) -> None:
         vk.ViewkeeperError, match=r"CAST\('a' AS DATE\)"
     ):  # also where it is no statement of SQL that brings it about
         house.commit({"t": [(1, "a", None, 1, True)]})
+
+
+# ---- rows that do not fit
+
+
+def test_rows_of_one_key(house: Warehouse) -> None:
+    house.sql("CREATE TABLE o (id BIGINT PRIMARY KEY, s STRING, amount DECIMAL(9,2), day DATE, at TIMESTAMP, b BOOLEAN)")
+    house.sql("INSERT INTO o VALUES (1, 'it', 10.5, DATE '2024-01-01', TIMESTAMP '2024-01-01 12:00:00', true)")
+    shown = """\
+would have several rows with the same key (id):
+  o(1, 'it', 10.50, 2024-01-01, 2024-01-01T12:00:00.000000Z, true)
+  o(1, NULL, 2.00, NULL, NULL, NULL)
+"""
+    assert told(house, "INSERT INTO o (id, amount) VALUES (1, 2)") == (
+        f'error[KEY_VIOLATION]: table "o" {shown}'
+        "  = hint: UPDATE the other row, or DELETE it before in the same script. Nothing was changed."
+    )
+    with pytest.raises(vk.ViewkeeperError, match="or upsert") as caught:
+        house.commit({"o": [(1, None, 2, None, None, None)]})
+    assert "\n  o(1, 'it', 10.50, 2024-01-01, 2024-01-01T12:00:00.000000Z, true)\n" in str(caught.value)
+
+
+def test_rows_that_violate_integrity(house: Warehouse) -> None:
+    house.sql("CREATE VIEW v TBLPROPERTIES ('integrity' = 'reject') AS SELECT id, s, d, x / 2 AS y FROM t")
+    assert "\n  v(1, NULL, 2024-01-01, 0.5)\n" in told(house, "INSERT INTO t VALUES (1, NULL, DATE '2024-01-01', 1, true)")
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("INSERT INTO n (id, a) VALUES (3, NULL)", 34),
+        ("INSERT INTO n (id, a) VALUES (3, 1), (4, NULL)", 42),
+        ("INSERT INTO n (id, a) SELECT id, NULL FROM t", 34),
+        ("UPDATE n SET a = NULL", 18),
+    ],
+)
+def test_values_that_must_be_there(house: Warehouse, text: str, column: int) -> None:
+    house.sql(
+        "CREATE TABLE n (id BIGINT PRIMARY KEY, a BIGINT NOT NULL); INSERT INTO n VALUES (1, 1); INSERT INTO t (id) VALUES (9)"
+    )
+    found = told(house, text)
+    assert found.startswith('error[SQL_NO_VALUE]: column "a"')
+    assert (place(found), f":1:{column}\n" in found) == ("NULL", True)

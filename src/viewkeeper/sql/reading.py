@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -27,6 +27,13 @@ class AnsiSpark(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        # These have no place otherwise.
+        PRIMARY_PARSERS: ClassVar = {
+            **SparkParser.PRIMARY_PARSERS,
+            TokenType.NULL: lambda self, token: self.expression(exp.Null(), token),
+            TokenType.TRUE: lambda self, token: self.expression(exp.Boolean(this=True), token),
+            TokenType.FALSE: lambda self, token: self.expression(exp.Boolean(this=False), token),
+        }
 
 
 @dataclass(frozen=True)
