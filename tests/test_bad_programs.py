@@ -179,9 +179,10 @@ def test_conditions_are_sorted() -> None:
 @pytest.mark.parametrize("code", conditions())
 def test_messages_have_no_full_stop_and_hints_do(code: str) -> None:
     condition = conditions()[code]
-    assert set(condition) <= {"message", "hint"}
-    assert not condition["message"].endswith(".")
-    assert condition.get("hint", "…").endswith((".", "…", "}", ")", ".dl"))
+    assert set(condition) <= {"message", "hint", "sql_message", "sql_hint"}
+    for words in ("", "sql_"):
+        assert not condition.get(f"{words}message", "").endswith(".")
+        assert condition.get(f"{words}hint", "…").endswith((".", "…", "}", ")", ".dl"))
 
 
 def test_conflicting_definition() -> None:

@@ -43,11 +43,11 @@ REFUSED: dict[str, tuple[Callable[[Warehouse], object], str]] = {
     "a stored row": (lambda shop: shop.commit({"user": [(1, "eve")]}), "key (id):\n  user(1, 'ann')\n  user(1, 'eve')\n"),
     "NULL equals NULL": (
         lambda shop: shop.commit({"user": [(None, "eve")]}),
-        "key (id):\n  user(None, 'eve')\n  user(None, 'nobody')\n",
+        "key (id):\n  user(NULL, 'eve')\n  user(NULL, 'nobody')\n",
     ),
     "several columns": (
         lambda shop: shop.commit({"price": [("ink", None, 9), ("pen", None, 5)]}),
-        "key (shop, item):\n  price('ink', None, 5)\n  price('ink', None, 9)\n",
+        "key (shop, item):\n  price('ink', NULL, 5)\n  price('ink', NULL, 9)\n",
     ),
     "a load": (lambda shop: shop.load("user", [(3, "x"), (2, "y")]), "key (id):\n  user(2, 'bob')\n  user(2, 'y')\n"),
     "facts of a definition": (

@@ -62,7 +62,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "a bad date": (op("user", "insert", [2, "b", "2024-02-30", None]), "BAD_ROWS", "user, line 1, column born: "),
     "too many digits": (op("user", "insert", [2, "b", None, 1.005]), "BAD_ROWS", "user, line 1, column paid: "),
     "an unknown column": (op("plain", "insert", {"y": 1.0}), "BAD_ROWS", "plain, line 1, column y: "),
-    "two rows of one key": (op("user", "insert", [1, "eve", None, None]), "KEY_VIOLATION", "user(1, 'eve', None, None)"),
+    "two rows of one key": (op("user", "insert", [1, "eve", None, None]), "KEY_VIOLATION", "user(1, 'eve', NULL, NULL)"),
 }
 
 

@@ -162,9 +162,7 @@ def test_many_rows_are_read_as_few_are() -> None:
     ],
 )
 def test_one_row_for_each_key(shop: Warehouse, text: str) -> None:
-    assert refusal(shop, text).startswith(
-        'error[KEY_VIOLATION]: relation "Item" would have several rows with the same key (id)'
-    )
+    assert refusal(shop, text).startswith('error[KEY_VIOLATION]: table "Item" would have several rows with the same key (id)')
 
 
 def test_a_key_can_be_given_up_and_taken(shop: Warehouse) -> None:

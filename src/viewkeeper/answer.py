@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from viewkeeper.errors import shortened
 from viewkeeper.program.values import format_timestamp, store_timestamp
 
 if TYPE_CHECKING:
@@ -72,3 +73,14 @@ def text_of(value: Any) -> str:
         case float():
             return repr(value)
     return str(value)
+
+
+def shown_in_message(value: Any) -> str:
+    """A value as messages show it.
+
+    >>> shown_in_message(None), shown_in_message("it's"), shown_in_message(decimal.Decimal("1.50"))
+    ('NULL', '"it\'s"', '1.50')
+    """
+    if value is None:
+        return "NULL"
+    return shortened(repr(value) if isinstance(value, str) else text_of(value))

@@ -17,13 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from viewkeeper.answer import shown_in_message
 from viewkeeper.bulk import load_with_spark
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.engines.choice import Choice
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import ITSELF, Maintainer, TooLarge, Worker, strategy
 from viewkeeper.engines.names import sql_name
-from viewkeeper.errors import DataError, EvaluationError, StoreError, problem, shortened
+from viewkeeper.errors import DataError, EvaluationError, StoreError, problem
 from viewkeeper.outcomes import Commit, Loading, Maintained, Violated
 from viewkeeper.program.arrow import rows_of_batch
 from viewkeeper.program.ast import Program, Relation, owner_of
@@ -530,18 +531,15 @@ class _Pending:
         return tuple(row[i] for i in self._key)
 
 
-def key_error(relation: Relation, rows: Sequence[StoredRow]) -> DataError:
+def key_error(relation: Relation, rows: Sequence[StoredRow], in_sql: bool = False) -> DataError:
     shown = [
-        f"  {relation.name}({', '.join(_value(v, c.type) for v, c in zip(row, relation.columns, strict=True))})"
+        f"  {relation.name}({', '.join(shown_in_message(restore(v, c.type)) for v, c in zip(row, relation.columns, strict=True))})"
         for row in rows[:_SHOWN]
     ]
     if len(rows) > _SHOWN:
         shown.append("  …")
-    return DataError(problem("KEY_VIOLATION", relation=relation.name, key=", ".join(relation.key), rows="\n".join(shown)))
-
-
-def _value(value: Any, type_: Any) -> str:
-    return shortened(repr(restore(value, type_)))
+    key = ", ".join(relation.key)
+    return DataError(problem("KEY_VIOLATION", relation=relation.name, key=key, rows="\n".join(shown), in_sql=in_sql))
 
 
 def _reported(relation: Relation, batches: Iterable[pa.RecordBatch], report: Report) -> Iterator[pa.RecordBatch]:

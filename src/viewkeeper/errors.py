@@ -63,11 +63,16 @@ class Problem:
 
     @property
     def message(self) -> str:
-        return _fill(conditions()[self.code]["message"], self.parameters)
+        return self._text("message")
 
     @property
     def hint(self) -> str:
-        return _fill(conditions()[self.code].get("hint", ""), self.parameters)
+        return self._text("hint")
+
+    def _text(self, part: str) -> str:
+        texts = conditions()[self.code]
+        in_sql = texts.get(f"sql_{part}") if self.parameters.get("in_sql") else None
+        return _fill(in_sql or texts.get(part, ""), self.parameters)
 
     def render(self) -> str:
         """The text a person reads: code, message, place with caret, hint."""

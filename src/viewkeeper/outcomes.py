@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from viewkeeper.answer import text_of
+from viewkeeper.answer import shown_in_message, text_of
 from viewkeeper.changed import Changed
-from viewkeeper.errors import shortened
 from viewkeeper.program.ast import NAMED_IN_MESSAGE, Relation, Rule
 from viewkeeper.program.printing import print_relation, print_rule
 from viewkeeper.store.rejects import Reject
@@ -96,7 +95,7 @@ class Violated:
                 values = dict(zip(names, row, strict=True))
                 yield NAMED_IN_MESSAGE.sub(lambda found, values=values: text_of(values[found[1]]), self.message)  # type: ignore[misc]
             else:
-                yield f"{self.view}({', '.join(shortened(repr(value)) for value in row)})"
+                yield f"{self.view}({', '.join(map(shown_in_message, row))})"
 
 
 @dataclass(frozen=True)

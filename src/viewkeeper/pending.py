@@ -33,7 +33,7 @@ class Pending:
         for row in rows:
             self._add(row, 1, broken)
         if broken:
-            raise key_error(self.relation, broken)
+            raise key_error(self.relation, broken, in_sql=True)
 
     def replace(self, pairs: Sequence[tuple[StoredRow, StoredRow]]) -> None:
         """Rows by others, all at once: a row may take the key that another one gives up."""
@@ -43,7 +43,7 @@ class Pending:
             if number:
                 self._add(new, number, broken)
         if broken:
-            raise key_error(self.relation, list(dict.fromkeys(broken)))
+            raise key_error(self.relation, list(dict.fromkeys(broken)), in_sql=True)
 
     def remove(self, row: StoredRow) -> int:
         """Removes all copies of a row; returns how many there were."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.showing import SHOWING, shown
 from viewkeeper.sql.defining import defined, name_defined
+from viewkeeper.sql.failures import telling
 from viewkeeper.sql.modifying import MODIFYING, deleted, insertion, truncated, updated
 from viewkeeper.sql.naming import found, is_bag, only, plain_name, unknown_table, visible
 from viewkeeper.sql.reading import Statement, read_script
@@ -135,13 +136,15 @@ class _Script:
             program, definitions = self._defined(statement, change.program)
             if program == change.program:
                 return Result(statement.text, kind_of(statement), Commit(None, "embedded", "nothing new"))
+            own = definitions[0].name if definitions else ""
             rows = sum(kept.rows for kept in change.kept.values())
             choice = house._choose_for(change, self.engine, rows)
             _refuse_cold(program, change)
             for definition in definitions:
                 change.catalog.add_definition(change.commit, definition)
-            change.adopt(program, choice)
-            commit = change.finish("define" if not isinstance(statement.tree, exp.Drop) else "drop", choice)
+            with telling(statement, own):
+                change.adopt(program, choice)
+                commit = change.finish("define" if not isinstance(statement.tree, exp.Drop) else "drop", choice)
             if self.dry_run:
                 commit = change.previewed(commit)
             return Result(statement.text, kind_of(statement), commit)
@@ -169,12 +172,13 @@ class _Script:
                     transaction = _Transaction(self, change)
                     results = transaction.run(statements)
                     change.started = time.monotonic()  # what it costs to ask is not what it costs to change
-                    commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
+                    with telling():
+                        commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
             except _Affected:
                 with house._trying(held=True) as trial:
                     transaction = _Transaction(self, trial, trying=True)
                     results = transaction.run(statements)
-                with house._attempt(self.strict, self.dry_run) as change:
+                with telling(), house._attempt(self.strict, self.dry_run) as change:
                     commit = house._carry_out(change, transaction.operations(), self.engine, self.dry_run)
         return [replace(one, commit=commit) if one.answer is None and not one.message else one for one in results]
 
@@ -182,7 +186,8 @@ class _Script:
         if not is_query(statement.tree):
             return shown(statement, state, kind_of(statement))
         query = lowered(statement, statement.tree, state.program)
-        return self.answered(statement, query, state)
+        with failing_in(statement, statement.tree, state.program):
+            return self.answered(statement, query, state)
 
     def answered(self, statement: Statement, query: Query, state: State) -> Result:
         table, relation = self.rows(query, state)
@@ -231,7 +236,7 @@ class _Transaction:
                     pending.remove(row)
             case _ if is_query(tree):
                 query = lowered(statement, tree, program)
-                with self._reading(query) as state:
+                with failing_in(statement, tree, program), self._reading(query) as state:
                     return self.script.answered(statement, query, state)
             case _:
                 with self.script.house._reading() as state:
@@ -273,7 +278,7 @@ class _Transaction:
     def _rows(self, statement: Statement, tree: exp.Expr) -> tuple[list[StoredRow], Query]:
         """The rows of a query as stored values, each as often as it is there."""
         query = lowered(statement, tree, self.change.program)
-        with self._reading(query) as state:
+        with failing_in(statement, tree, self.change.program), self._reading(query) as state:
             table, relation = self.script.rows(query, state)
         return [row for batch in table.to_batches() for row in rows_of_batch(batch, relation.arity)], query
 
@@ -313,6 +318,13 @@ def lowered(statement: Statement, tree: exp.Expr, program: Program) -> Query:
     from viewkeeper.sql.lowering import lower_query
 
     return lower_query(statement, tree, program)
+
+
+def failing_in(statement: Statement, tree: exp.Expr, program: Program) -> AbstractContextManager[None]:
+    """Failures of a query's values are told with their place in the statement."""
+    from viewkeeper.sql.lowering import lower_query
+
+    return telling(statement, again=lambda: lower_query(statement, tree, program, careful=True))
 
 
 def _types(query: Query) -> Sequence[Any]:

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from viewkeeper.errors import EvaluationError, problem
+from viewkeeper.program.sql_functions import spelled
 from viewkeeper.program.values import (
     INT_MAX,
     INT_MIN,
@@ -41,7 +42,10 @@ class Failure(Exception):
 
 def evaluation_error(failure: Failure, relation: str | None) -> EvaluationError:
     where = f'a rule of "{relation}"' if relation else "the query"
-    return EvaluationError(problem(failure.code, **{"where": where, **failure.parameters}))
+    parameters = {"where": where, "relation": relation, **failure.parameters}
+    # Only SQL has functions of these names, which nobody knows: in its words they are others.
+    parameters |= spelled(parameters.get("function", ""), parameters.get("value", ""))
+    return EvaluationError(problem(failure.code, **parameters))
 
 
 def strict(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from viewkeeper.errors import shortened
 from viewkeeper.program.signatures import MANY, CanFail, Function, Nulls, Typing, chosen_from, comparable, convert, fixed, same
 from viewkeeper.program.types import (
     BOOL,
@@ -37,6 +38,38 @@ UNITS: dict[str, str] = {
     **{unit: unit for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")},
 }
 DATE_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+
+# Functions that refuse texts, as they are written in SQL, and what to do.
+CAST_KINDS = {
+    "sql_text_to_number": Kind.NUMBER, "sql_text_to_float": Kind.FLOAT, "sql_text_to_decimal": Kind.DECIMAL,
+    "sql_text_to_bool": Kind.BOOL, "sql_text_to_date": Kind.DATE, "sql_text_to_timestamp": Kind.TIMESTAMP,
+}  # fmt: skip
+_CAST_NAMES = {Kind.NUMBER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.BOOL: "BOOLEAN"}
+_PATTERNS = {
+    "sql_rlike": ("RLIKE '{}'", r"Correct the pattern: a sign such as ( that stands for itself is written '\\('."),
+    "sql_like": ("LIKE '{}'", r"Write \\ before _, % or \\ in a pattern, or choose another sign with ESCAPE."),
+    "sql_date_format": (
+        "date_format(…, '{}')",
+        "Correct the pattern: letters that stand for themselves are in quotation marks.",
+    ),
+}
+
+
+def spelled(function: str, text: str) -> dict[str, object]:
+    """What a message about a function of SQL that refuses a text is made of; nothing of other functions.
+
+    >>> spelled("sql_text_to_date", "2024-02-30")["what"]
+    "CAST('2024-02-30' AS DATE)"
+    """
+    if function in _PATTERNS:
+        form, hint = _PATTERNS[function]
+        return {"in_sql": True, "what": form.format(shortened(text)), "hint": hint}
+    if function not in CAST_KINDS:
+        return {}
+    kind = CAST_KINDS[function]
+    type_ = _CAST_NAMES.get(kind, kind.name)
+    hint = f"Convert only what can be: CASE WHEN s RLIKE '…' THEN CAST(s AS {type_}) END is NULL for all else."
+    return {"in_sql": True, "what": f"CAST('{shortened(text)}' AS {type_})", "hint": hint}
 
 
 # ---- types

@@ -24,7 +24,7 @@ _PROPERTIES: dict[type[exp.Expr], tuple[str, str]] = {
 def folded(text: str, name: str, program: Program) -> Program:
     """The program after a definition that was made once already."""
     [statement] = read_script(text, name)
-    return defined(statement, program)
+    return defined(replace(statement, known=True), program)
 
 
 def defined(statement: Statement, program: Program) -> Program:

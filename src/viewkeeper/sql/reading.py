@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -26,15 +27,23 @@ class AnsiSpark(Spark):
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        # These have no place otherwise.
+        PRIMARY_PARSERS: ClassVar = {
+            **SparkParser.PRIMARY_PARSERS,
+            TokenType.NULL: lambda self, token: self.expression(exp.Null(), token),
+            TokenType.TRUE: lambda self, token: self.expression(exp.Boolean(this=True), token),
+            TokenType.FALSE: lambda self, token: self.expression(exp.Boolean(this=False), token),
+        }
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: what was read, its own text, and the text it is in."""
+    """One statement: what was read, its own text, and the text it is in. ``known``: it was accepted once already."""
 
     tree: exp.Expr
     text: str
     source: Source
+    known: bool = False
 
     def refuse(self, code: str, node: exp.Expr | None = None, **parameters: object) -> NoReturn:
         """Raises ProgramError that shows the place of a part of the statement."""
@@ -144,6 +153,20 @@ def place_of(node: exp.Expr | None, source: Source) -> Span | None:
     if not known:
         return place_of(node.parent, source) if isinstance(node.parent, exp.Expr) and node.parent is not node else None
     return _span(min(m["start"] for m in known), max(m["end"] for m in known) + 1, source)
+
+
+def written_at(node: exp.Expr, source: Source) -> str:
+    """A part of a statement as it was written, if it is known from where to where; else as sqlglot writes it."""
+    known = [part.meta for part in node.walk() if "start" in part.meta]
+    if not known or "start" not in node.meta or not isinstance(node, exp.Func):
+        return node.unalias().sql(DIALECT)
+    start, end = min(m["start"] for m in known), max(m["end"] for m in known) + 1
+    text = source.text[start:end]
+    # What closes it has no place of its own.
+    rest = re.match(r"[\s)]*", source.text[end:])
+    missing = text.count("(") - text.count(")")
+    closing = rest[0] if rest is not None else ""
+    return text + ")" * missing if 0 <= missing <= closing.count(")") else node.sql(DIALECT)
 
 
 def _span(start: int, end: int, source: Source) -> Span:

@@ -13,13 +13,14 @@ from sqlglot import exp
 
 from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
+from viewkeeper.sql.failures import ANSWER
 from viewkeeper.sql.lowering.builder import Builder
 from viewkeeper.sql.lowering.queries import Queries
 from viewkeeper.sql.lowering.rows import with_names
 from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
 from viewkeeper.sql.reading import Statement
 
-__all__ = ["Key", "Query", "lower_query", "lower_view"]
+__all__ = ["ANSWER", "Key", "Query", "lower_query", "lower_view"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Query:
 
 def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequence[str] | None, program: Program) -> Program:
     """The program with a view added. Raises ProgramError."""
-    builder = Builder(statement, program, name)
+    builder = Builder(statement, program, name, careful=not statement.known)
     queries = Queries(builder)
     rows = queries.rows(query)
     rows.outputs = with_names(rows.outputs, columns or (), query, queries.builder.statement)
@@ -54,10 +55,10 @@ def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequen
     return found
 
 
-def lower_query(statement: Statement, query: exp.Expr, program: Program) -> Query:
-    """A query of its own. Raises ProgramError."""
-    name = "answer?"
-    builder = Builder(statement, program, name)
+def lower_query(statement: Statement, query: exp.Expr, program: Program, careful: bool = False) -> Query:
+    """A query of its own. Raises ProgramError; ``careful``: and EvaluationError for what is constant and fails."""
+    name = ANSWER
+    builder = Builder(statement, program, name, careful)
     queries = Queries(builder)
     if not isinstance(query, (exp.Select, exp.SetOperation)):
         rows = queries.rows(query)

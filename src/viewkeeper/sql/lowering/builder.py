@@ -30,6 +30,7 @@ from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.strata import reach, reads
 from viewkeeper.program.types import Type
 from viewkeeper.program.typing import Typer, may_be_null
+from viewkeeper.sql.lowering.evaluating import Constants
 from viewkeeper.sql.lowering.restricting import restrict
 from viewkeeper.sql.lowering.values import Lowered
 from viewkeeper.sql.reading import Statement
@@ -92,11 +93,12 @@ class Table:
 
 @dataclass
 class Builder:
-    """Collects what the lowering of one view makes."""
+    """Collects what the lowering of one view makes. ``careful``: what is constant is evaluated, and refused if it fails."""
 
     statement: Statement
     program: Program
     owner: str
+    careful: bool = False
     inner: list[Relation] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
 
@@ -107,6 +109,7 @@ class Builder:
         self._variables: dict[str, int] = {}
         # Variables that stand for no column, such as the results of subqueries.
         self.computed: dict[str, Lowered] = {}
+        self.constants = Constants(self)
 
     # ---- names
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import calendar
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +16,7 @@ from viewkeeper.program.ast import Call, Comparison, Constant, Literal, Term, Te
 from viewkeeper.program.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind
 from viewkeeper.program.values import BadValue, parse_date, parse_timestamp, restore
 from viewkeeper.sql.lowering.bodies import Body
+from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.functions import lower_function
 from viewkeeper.sql.lowering.values import (
     Lowered,
@@ -72,14 +74,16 @@ class Expressions:
         self.queries, self.body, self.special = queries, body, special
         # Is the value needed, so that a row is of no use where it is NULL?
         self.needed = False
+        self.doubt = Doubt.NONE
         self.statement = body.builder.statement
 
     # ---- conditions
 
     def condition(self, node: exp.Expr) -> None:
         """Adds what must be true to the body."""
-        for part in _conjuncts(node):
-            self._conjunct(part)
+        for place, part in enumerate(_conjuncts(node)):
+            with self.doubting(Doubt.CONNECTED if place else Doubt.NONE):
+                self._conjunct(part)
 
     def _conjunct(self, node: exp.Expr) -> None:
         literal: Literal | None = None
@@ -157,12 +161,25 @@ class Expressions:
             found = self.special(node)
             if found is not None:
                 return found
-        if not isinstance(node, _STRICT):
-            needed, self.needed = self.needed, False
-            found = self._value(node)
-            self.needed = needed
-            return found
-        return self._value(node)
+        needed, self.needed = self.needed, self.needed and isinstance(node, _STRICT)
+        found = self._value(node)
+        self.needed = needed
+        self.body.builder.constants.check(found.term, node, self.doubt)
+        return found
+
+    @contextmanager
+    def doubting(self, doubt: Doubt) -> Iterator[None]:
+        """What is lowered meanwhile is perhaps not evaluated for every row."""
+        before = self.doubt
+        self.doubt = max(before, doubt)
+        yield
+        self.doubt = before
+
+    def _perhaps(self, nodes: Sequence[exp.Expr], doubt: Doubt, lower: Callable[[exp.Expr], Lowered]) -> list[Lowered]:
+        """Lowers the first of several expressions, and those that are not always evaluated after it."""
+        first = lower(nodes[0])
+        with self.doubting(doubt):
+            return [first, *map(lower, nodes[1:])]
 
     def _value(self, node: exp.Expr) -> Lowered:
         if type(node) in _COMPARISONS:
@@ -263,7 +280,7 @@ class Expressions:
 
     def _connective(self, node: exp.Expr) -> Lowered:
         kind = type(node)
-        values = [self.boolean(part) for part in _operands(node, kind)]
+        values = self._perhaps(_operands(node, kind), Doubt.CONNECTED, self.boolean)
         function = "sql_and" if kind is exp.And else "sql_or"
         return boolean(Call(function, tuple(v.term for v in values)), any(v.nullable for v in values))
 
@@ -304,21 +321,24 @@ class Expressions:
         results: list[exp.Expr | None] = []
         for branch in node.args["ifs"]:
             condition = branch.this if node.this is None else exp.EQ(this=node.this, expression=branch.this)
-            conditions.append(self.boolean(condition))
+            with self.doubting(Doubt.CHOSEN if conditions else Doubt.NONE):
+                conditions.append(self.boolean(condition))
             results.append(branch.args["true"])
         results.append(node.args.get("default"))
-        values = self.alike([self.value(r) if r is not None else self.constant(exp.Null()) for r in results], node)
+        with self.doubting(Doubt.CHOSEN):
+            values = self.alike([self.value(r) if r is not None else self.constant(exp.Null()) for r in results], node)
         pairs = zip(conditions, values, strict=False)
         terms = (*(term for condition, value in pairs for term in (condition.term, value.term)), values[-1].term)
         return Lowered(Call("sql_if", terms), values[-1].type, any(v.nullable for v in values))
 
     def _if(self, condition: exp.Expr, one: exp.Expr, other: exp.Expr | None) -> Lowered:
         test = self.boolean(condition)
-        values = [self.value(one), self.value(other) if other is not None else self.constant(exp.Null())]
+        with self.doubting(Doubt.CHOSEN):
+            values = [self.value(one), self.value(other) if other is not None else self.constant(exp.Null())]
         return choice(test.term, *self.alike(values, condition))
 
     def _coalesce(self, nodes: Sequence[exp.Expr]) -> Lowered:
-        values = self.alike([self.value(node) for node in nodes], nodes[0])
+        values = self.alike(self._perhaps(nodes, Doubt.CHOSEN, self.value), nodes[0])
         found = values[-1]
         for value in reversed(values[:-1]):
             if value.nullable:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from viewkeeper.errors import closest
 from viewkeeper.program.ast import Call, Constant, Term
 from viewkeeper.program.types import NUMBER, SYMBOL, Kind
+from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.values import Lowered, boolean, choice, convert, is_null, null_of
 from viewkeeper.sql.types import BIGINT, BOOLEAN, DATE_TYPE, DOUBLE, STRING, TIMESTAMP_TYPE, SqlType, bounded
 
@@ -357,7 +358,8 @@ def _to_date(node: exp.Expr, into: Expressions) -> Lowered:
 
 def _nvl2(node: exp.Expr, into: Expressions) -> Lowered:
     test = into.value(node.this)
-    one, other = into.alike([into.value(node.args["true"]), into.value(node.args["false"])], node)
+    with into.doubting(Doubt.CHOSEN):
+        one, other = into.alike([into.value(node.args["true"]), into.value(node.args["false"])], node)
     return choice(is_null(test), other, one)
 
 

@@ -24,6 +24,7 @@ from viewkeeper.program.ast import (
 from viewkeeper.sql.lowering import subqueries
 from viewkeeper.sql.lowering.bodies import Body, Source, correlate
 from viewkeeper.sql.lowering.builder import BAG, COPIES, Builder, Table
+from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
 from viewkeeper.sql.lowering.joins import join
@@ -354,6 +355,7 @@ class Queries:
     ) -> Callable[[exp.Expr], Lowered | None]:
         """What aggregates and what was grouped by stand for behind the grouping."""
         plain = Expressions(self, body)
+        plain.doubt = Doubt.CHOSEN  # it is only compared
         whole_terms = any(not isinstance(node, exp.Column) for node in nodes)
 
         def special(node: exp.Expr) -> Lowered | None:

@@ -1,0 +1,228 @@
+"""What people read about statements of SQL that are refused or fail: in SQL's words, with the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viewkeeper as vk
+from viewkeeper.warehouse import Warehouse
+
+TABLES = "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING, d DATE, x BIGINT, b BOOLEAN)"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Warehouse]:
+    with vk.open(tmp_path / "house", create=True) as warehouse:
+        warehouse.sql(TABLES)
+        yield warehouse
+
+
+def told(house: Warehouse, text: str) -> str:
+    """What is told about a statement; nothing is changed by it."""
+    before = house.program, len(house.log())
+    with pytest.raises(vk.ViewkeeperError) as caught:
+        house.sql(text)
+    assert (house.program, len(house.log())) == before
+    return str(caught.value)
+
+
+def place(text: str) -> str:
+    """What the carets stand under."""
+    line, carets = text.split("\n")[3:5]
+    return line[carets.index("^") : carets.rindex("^") + 1]
+
+
+# ---- constants that fail
+
+CONSTANTS = {
+    "SELECT * FROM t WHERE d > DATE '2024-02-30'": ("BAD_TEXT", "'2024-02-30'"),
+    "SELECT * FROM t WHERE x > 1 AND d > DATE '2024-02-30'": ("BAD_TEXT", "'2024-02-30'"),
+    "SELECT * FROM t WHERE s RLIKE '('": ("BAD_TEXT", "s RLIKE '('"),
+    "SELECT * FROM t WHERE b OR s RLIKE '('": ("BAD_TEXT", "s RLIKE '('"),
+    "SELECT s LIKE 'abc\\\\' AS y FROM t": ("BAD_TEXT", "s LIKE 'abc\\\\'"),
+    "SELECT x + CAST('abc' AS INT) AS y FROM t": ("BAD_TEXT", "'abc'"),
+    "SELECT 1/0 AS y FROM t": ("DIVISION_BY_ZERO", "1/0"),
+    "SELECT sum(1/0) AS y FROM t": ("DIVISION_BY_ZERO", "1/0"),
+    "SELECT t.x FROM t JOIN t AS u ON t.x = u.x + 1 % 0": ("DIVISION_BY_ZERO", "1 % 0"),
+    "SELECT b AND 1/0 = 1 AS y FROM t": ("DIVISION_BY_ZERO", "1/0"),
+    "SELECT CASE WHEN 1/0 = 1 THEN x END AS y FROM t": ("DIVISION_BY_ZERO", "1/0"),
+    "SELECT make_date(2024, 13, 1) AS y FROM t": ("OVERFLOW", "make_date(2024, 13, 1"),
+    "SELECT split_part(s, ' ', 0) AS y FROM t": ("OVERFLOW", "split_part(s, ' ', 0"),
+    "SELECT sqrt(-1) AS y FROM t": ("OVERFLOW", "sqrt(-1"),
+    "SELECT sqrt(2 - 1 - 1 - 1) AS y FROM t": ("OVERFLOW", "sqrt(2 - 1 - 1 - 1"),
+}
+
+
+@pytest.mark.parametrize("query", CONSTANTS)
+def test_constants_that_fail_are_refused_where_a_view_is_defined(house: Warehouse, query: str) -> None:
+    code, where = CONSTANTS[query]
+    for kind in ("MATERIALIZED VIEW", "VIEW"):
+        found = told(house, f"CREATE {kind} v AS {query}")
+        assert found.startswith(f"error[{code}]")
+        assert place(found) == where
+        assert "  = hint: " in found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "CASE WHEN x > 5 THEN 1/0 END",
+        "CASE WHEN x > 2 THEN 1 WHEN x < 1/0 THEN 2 END",
+        "CASE WHEN false THEN 1/0 ELSE 2 END",
+        "CASE x WHEN 5 THEN 1/0 ELSE 2 END",
+        "coalesce(x, 1/0)",
+        "if(b, 1/0, 1)",
+        "nvl2(x, 1, 1/0)",
+        "coalesce(x, sqrt(-1) + x)",
+        "b AND split_part(s, ' ', 0) = 'a'",
+        "s LIKE 'a\\\\_b'",
+        "1 / 2 + 1.5 - CAST('2' AS DECIMAL(3,1))",
+        "cast(NULL AS INT) / 0",
+    ],
+)
+def test_constants_that_need_not_be_evaluated_are_not(house: Warehouse, value: str) -> None:
+    house.sql(f"CREATE MATERIALIZED VIEW v AS SELECT id, {value} AS y FROM t")
+    house.sql(
+        "CREATE MATERIALIZED VIEW w AS SELECT upper(s) AS s, max(x) AS m, CASE WHEN count(*) < 0 THEN 1/0 END AS n FROM t GROUP BY upper(s)"
+    )
+    house.sql("INSERT INTO t VALUES (1, 'a', NULL, 3, false)")
+
+
+def test_a_view_that_was_accepted_once_stays(house: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is refused one day, a warehouse that has it can be opened."""
+    with monkeypatch.context() as patch:
+        patch.setattr("viewkeeper.sql.lowering.evaluating.Constants.check", lambda *arguments: None)
+        house.sql("CREATE MATERIALIZED VIEW v AS SELECT 1/0 AS y FROM t")
+    house.close()
+    with vk.open(tmp_path / "house") as again:
+        assert "v" in again.program.derived
+
+
+# ---- values that fail
+
+FAILURES = {
+    "SELECT 1/0": """\
+error[DIVISION_BY_ZERO]: division by zero in 1 / 0
+ --> <sql>:1:8
+  |
+1 | SELECT 1/0
+  |        ^^^
+  = hint: Write x / NULLIF(y, 0), which is NULL where y is 0.""",
+    "SELECT id,\n  5 / x FROM t": """\
+error[DIVISION_BY_ZERO]: division by zero in the query
+ --> <sql>:2:3
+  |
+2 |   5 / x FROM t
+  |   ^^^^^
+  = hint: Write x / NULLIF(y, 0), which is NULL where y is 0.""",
+    "INSERT INTO t VALUES (2, 'a', DATE '2024-02-30', 1, true)": """\
+error[BAD_TEXT]: CAST('2024-02-30' AS DATE): no such day
+ --> <sql>:1:36
+  |
+1 | INSERT INTO t VALUES (2, 'a', DATE '2024-02-30', 1, true)
+  |                                    ^^^^^^^^^^^^
+  = hint: Correct the text.""",
+    "SELECT to_date('30.2.')": """\
+error[BAD_TEXT]: to_date('30.2.'): not a date such as 2024-02-29
+ --> <sql>:1:8
+  |
+1 | SELECT to_date('30.2.')
+  |        ^^^^^^^^^^^^^^^
+  = hint: Correct the text.""",
+    "SELECT * FROM t WHERE CAST(s AS DOUBLE) > 1": """\
+error[BAD_TEXT]: CAST('a' AS DOUBLE): not a number
+ --> <sql>:1:28
+  |
+1 | SELECT * FROM t WHERE CAST(s AS DOUBLE) > 1
+  |                            ^
+  = hint: Convert only what can be: CASE WHEN s RLIKE '…' THEN CAST(s AS DOUBLE) END is NULL for all else.""",
+    "SELECT s RLIKE concat(s, '(') FROM t": """\
+error[BAD_TEXT]: RLIKE 'a(': not a regular expression: missing ), unterminated subpattern at position 1
+ --> <sql>:1:8
+  |
+1 | SELECT s RLIKE concat(s, '(') FROM t
+  |        ^^^^^^^^^^^^^^^^^^^^^
+  = hint: Correct the pattern: a sign such as ( that stands for itself is written '\\\\('.""",
+    "UPDATE t SET x = 9223372036854775807 + id": """\
+error[OVERFLOW]: there is no result, or none that fits its type, in the query
+ --> <sql>:1:8
+  |
+1 | UPDATE t SET x = 9223372036854775807 + id
+  |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  = hint: A BIGINT has 64 bits, a DECIMAL 18 digits, a DOUBLE is finite, and years go from 1 to 9999. Nothing was changed.""",
+    "CREATE MATERIALIZED VIEW v AS SELECT 1 / x AS y FROM t": """\
+error[DIVISION_BY_ZERO]: division by zero in the view "v"
+ --> <sql>:1:38
+  |
+1 | CREATE MATERIALIZED VIEW v AS SELECT 1 / x AS y FROM t
+  |                                      ^^^^^
+  = hint: Write x / NULLIF(y, 0), which is NULL where y is 0.""",
+}
+
+
+@pytest.mark.parametrize("text", FAILURES)
+def test_values_that_fail(house: Warehouse, text: str) -> None:
+    house.sql("INSERT INTO t VALUES (1, 'a', NULL, 0, true)")
+    assert told(house, text) == FAILURES[text]
+
+
+def test_values_that_fail_in_a_view(house: Warehouse) -> None:
+    house.sql(
+        "CREATE MATERIALIZED VIEW v AS SELECT sum(10 / x) AS y FROM t; CREATE MATERIALIZED VIEW w AS SELECT CAST(s AS DATE) AS d FROM t"
+    )
+    assert told(house, "INSERT INTO t VALUES (1, NULL, NULL, 0, true)") == (
+        'error[DIVISION_BY_ZERO]: division by zero in the view "v"\n'
+        "  = hint: Write x / NULLIF(y, 0), which is NULL where y is 0."
+    )
+    found = told(house, "INSERT INTO t VALUES (1, '2024-02-30', NULL, 1, true)")
+    assert found.startswith("error[BAD_TEXT]: CAST('2024-02-30' AS DATE) in the view \"w\": no such day\n")
+    with pytest.raises(
+        vk.ViewkeeperError, match=r"CAST\('a' AS DATE\)"
+    ):  # also where it is no statement of SQL that brings it about
+        house.commit({"t": [(1, "a", None, 1, True)]})
+
+
+# ---- rows that do not fit
+
+
+def test_rows_of_one_key(house: Warehouse) -> None:
+    house.sql("CREATE TABLE o (id BIGINT PRIMARY KEY, s STRING, amount DECIMAL(9,2), day DATE, at TIMESTAMP, b BOOLEAN)")
+    house.sql("INSERT INTO o VALUES (1, 'it', 10.5, DATE '2024-01-01', TIMESTAMP '2024-01-01 12:00:00', true)")
+    shown = """\
+would have several rows with the same key (id):
+  o(1, 'it', 10.50, 2024-01-01, 2024-01-01T12:00:00.000000Z, true)
+  o(1, NULL, 2.00, NULL, NULL, NULL)
+"""
+    assert told(house, "INSERT INTO o (id, amount) VALUES (1, 2)") == (
+        f'error[KEY_VIOLATION]: table "o" {shown}'
+        "  = hint: UPDATE the other row, or DELETE it before in the same script. Nothing was changed."
+    )
+    with pytest.raises(vk.ViewkeeperError, match="or upsert") as caught:
+        house.commit({"o": [(1, None, 2, None, None, None)]})
+    assert "\n  o(1, 'it', 10.50, 2024-01-01, 2024-01-01T12:00:00.000000Z, true)\n" in str(caught.value)
+
+
+def test_rows_that_violate_integrity(house: Warehouse) -> None:
+    house.sql("CREATE VIEW v TBLPROPERTIES ('integrity' = 'reject') AS SELECT id, s, d, x / 2 AS y FROM t")
+    assert "\n  v(1, NULL, 2024-01-01, 0.5)\n" in told(house, "INSERT INTO t VALUES (1, NULL, DATE '2024-01-01', 1, true)")
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("INSERT INTO n (id, a) VALUES (3, NULL)", 34),
+        ("INSERT INTO n (id, a) VALUES (3, 1), (4, NULL)", 42),
+        ("INSERT INTO n (id, a) SELECT id, NULL FROM t", 34),
+        ("UPDATE n SET a = NULL", 18),
+    ],
+)
+def test_values_that_must_be_there(house: Warehouse, text: str, column: int) -> None:
+    house.sql(
+        "CREATE TABLE n (id BIGINT PRIMARY KEY, a BIGINT NOT NULL); INSERT INTO n VALUES (1, 1); INSERT INTO t (id) VALUES (9)"
+    )
+    found = told(house, text)
+    assert found.startswith('error[SQL_NO_VALUE]: column "a"')
+    assert (place(found), f":1:{column}\n" in found) == ("NULL", True)
