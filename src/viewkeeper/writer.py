@@ -57,6 +57,7 @@ class Writer:
         [[version]] = self.catalog.connection.execute("PRAGMA data_version")
         if version != self._version:
             self._program, self._kept = definitions.contents(self.catalog)
+            self.engine.layers.forget()
             self._version, self.last = version, self.catalog.last_commit()
         return self._program, dict(self._kept)
 
