@@ -33,6 +33,8 @@ from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
 from viewkeeper.sql.lowering.sets import combined, union_all
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
 from viewkeeper.sql.lowering.windows import limited, windowed
+from viewkeeper.sql.naming import clause, first_of
+from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
 
@@ -101,7 +103,7 @@ class Queries:
     def _select(self, select: exp.Select, parent: Body | None) -> Rows:
         for part in ("cluster", "distribute", "sort", "laterals", "pivots", "match", "prewhere", "connect", "into", "qualify"):
             if select.args.get(part):
-                self.refuse(select, part.upper(), "Leave it out.")
+                self.refuse(first_of(select.args[part]) or select, clause(part), "Leave it out.")
         body = self.from_and_where(select, parent)
         distinct = select.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
@@ -349,9 +351,12 @@ class Queries:
             self.refuse(more, "a join in parentheses", "Write the joins one after the other.")
 
     def _read_table(self, node: exp.Table, body: Body) -> None:
+        if not isinstance(node.this, exp.Identifier):
+            hint = "FROM names tables, views and queries in parentheses; VALUES (1), (2) lists rows."
+            self.refuse(node, f"{function_name(node.this, self.builder.statement.source)}(…) in FROM", hint)
         for part in ("pivots", "sample", "hints", "when", "version", "laterals"):
             if node.args.get(part):
-                self.refuse(node, part.upper(), "Leave it out.")
+                self.refuse(first_of(node.args[part]) or node, clause(part), "Leave it out.")
         alias = node.alias or node.name
         named = None if node.db else self.named.get(node.name.lower())
         if named is not None:
