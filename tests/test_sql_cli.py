@@ -203,3 +203,21 @@ def test_a_terminal(shop: Path, tmp_path: Path) -> None:
         screen.type("\x04")
         assert running.wait(30) == 0
     assert "SELECT n AS" in (tmp_path / "state" / "viewkeeper" / "history").read_text()
+
+
+# ---- NULL in tables
+
+
+def test_null_is_told_from_the_empty_text(shop: Path) -> None:
+    viewkeeper("sql", shop, "INSERT INTO item VALUES (7, NULL), (8, ''), (9, 'NULL')")
+    told = "id  name\n--  ----\n 7  NULL\n 8\n 9  NULL\n(3 rows)\n"
+    assert viewkeeper("sql", shop, "SELECT * FROM item WHERE id > 6").out == told
+    assert viewkeeper("query", shop, "item(id, name), id > 6").out == told
+    assert viewkeeper("query", shop, "item(id, name), id > 6", "--csv").out == "id,name\n7,\n8,\n9,NULL\n"
+    assert viewkeeper("query", shop, "item(id, name), id = 7", "--json").out == '{"id": 7, "name": null}\n'
+
+
+def test_null_is_dim_where_there_are_colours(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewkeeper.cli.output._has_colours", lambda: True)
+    done = viewkeeper("sql", shop, "SELECT NULL AS number, 'NULL' AS text, 12 AS n")
+    assert done.out == "number  text   n\n------  ----  --\n  \x1b[2mNULL\x1b[0m  NULL  12\n(1 row)\n"

@@ -226,3 +226,94 @@ def test_values_that_must_be_there(house: Warehouse, text: str, column: int) -> 
     found = told(house, text)
     assert found.startswith('error[SQL_NO_VALUE]: column "a"')
     assert (place(found), f":1:{column}\n" in found) == ("NULL", True)
+
+
+# ---- names of what is not there
+
+NAMED = {
+    "SELECT unix_timestamp(s) FROM t": "unix_timestamp is not supported",
+    "SELECT split(s, 'a') FROM t": "split is not supported",
+    "SELECT decode(x, 1, 'a') FROM t": "decode is not supported",
+    "SELECT Max_By(s, x) FROM t": "Max_By cannot be kept",
+    "SELECT percentile(x, 0.5) FROM t": "percentile cannot be kept",
+    "SELECT collect_list( DISTINCT x) FROM t": "collect_list cannot be kept",
+    "SELECT CURRENT_DATE FROM t": "current_date gives another value each time",
+    "SELECT x FROM t WHERE sum(x) > 1": "the aggregate sum here is not supported",
+    "SELECT X'41' FROM t": "a BINARY constant here is not supported",
+    "SELECT * FROM t WHERE (x, id) = (1, 2)": "a list in parentheses as a value is not supported",
+    "SELECT s[0] FROM t": "[…] behind a value is not supported",
+    "SELECT * FROM t LATERAL VIEW explode(s) AS y": "LATERAL VIEW is not supported",
+    "SELECT * FROM t PIVOT (sum(x) FOR s IN ('a'))": "PIVOT is not supported",
+    "SELECT * FROM t CLUSTER BY x": "CLUSTER BY is not supported",
+    "SELECT * FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE is not supported",
+    "DELETE t FROM t WHERE x = 1": "a table before FROM in DELETE is not supported",
+    "SELECT * FROM range(3)": "range(…) in FROM is not supported",
+    "SELECT substring(s) FROM t": "substring takes 2 or 3 arguments, not 1",
+    "SELECT make_date(1) FROM t": "make_date takes 3 arguments, not 1",
+    "SELECT sha2(s, s) FROM t": "a value of type BIGINT is needed here, not STRING",
+}
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_what_is_not_there_is_called_as_it_was_written(house: Warehouse, text: str) -> None:
+    code, _, message = told(house, text).split("\n")[0].partition(": ")
+    assert code in ("error[SQL_FUNCTION]", "error[SQL_UNSUPPORTED]", "error[SQL_TYPE]")
+    assert message == NAMED[text]
+
+
+# ---- mistakes that only the whole tells
+
+ITSELF = {
+    "SELECT x FROM t WHERE x NOT IN (SELECT id FROM q)": "behind NOT",
+    "SELECT x FROM t WHERE NOT EXISTS (SELECT 1 FROM q WHERE q.id = t.x)": "behind NOT",
+    "SELECT sum(id) FROM q": "in an aggregate",
+    "SELECT max(q.id) FROM q JOIN t ON q.id = t.x GROUP BY t.s": "in an aggregate",
+    "SELECT t.id FROM t LEFT JOIN q ON t.x = q.id": "in an outer join",
+    "SELECT t.id FROM t LEFT ANTI JOIN q ON t.x = q.id": "in an outer join",
+    "(SELECT id FROM t EXCEPT SELECT id FROM q)": "behind EXCEPT",
+}
+
+
+@pytest.mark.parametrize("start", ["", "CREATE MATERIALIZED VIEW r AS "])
+@pytest.mark.parametrize("step", ITSELF)
+def test_recursion_that_has_no_meaning(house: Warehouse, start: str, step: str) -> None:
+    found = told(house, f"{start}WITH RECURSIVE q AS (SELECT id FROM t UNION {step}) SELECT * FROM q")
+    assert found.startswith(
+        f'error[SQL_UNSUPPORTED]: a recursive query that reads itself, "q", {ITSELF[step]} is not supported\n'
+    )
+    assert place(found) == "q"
+    assert "report" not in found
+
+
+@pytest.mark.parametrize("start", ["", "CREATE MATERIALIZED VIEW r AS "])
+@pytest.mark.parametrize(
+    ("value", "why", "where"),
+    [
+        ("trunc(d, 'nonsense')", "trunc has no unit 'NONSENSE'", "trunc(d"),
+        ("date_trunc('nonsense', d)", "date_trunc has no unit 'NONSENSE'", "date_trunc('nonsense', d"),
+        ("ntile(0) OVER (ORDER BY x)", "ntile counts from 1, and 0 is less", "0"),
+        ("nth_value(s, 0) OVER (ORDER BY x)", "nth_value counts from 1, and 0 is less", "0"),
+    ],
+)
+def test_constants_that_mean_nothing(house: Warehouse, start: str, value: str, why: str, where: str) -> None:
+    found = told(house, f"{start}SELECT {value} AS y FROM t")
+    assert found.startswith(f"error[SQL_TYPE]: {why}\n")
+    assert place(found) == where
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "where"),
+    [
+        ("CREATE MATERIALIZED VIEW v REFRESH EVERY 1 DAY AS SELECT 1", "REFRESH in the definition of a view", "REFRESH"),
+        (
+            "SELECT 1; CREATE OR REPLACE MATERIALIZED VIEW v (a) SCHEDULE CRON 'x' AS SELECT 1",
+            "SCHEDULE in the definition of a view",
+            "SCHEDULE",
+        ),
+        ("SHOW FUNCTIONS", "SHOW FUNCTIONS", "FUNCTIONS"),
+    ],
+)
+def test_statements_in_other_forms(house: Warehouse, text: str, message: str, where: str) -> None:
+    found = told(house, text)
+    assert found.startswith(f"error[SQL_UNSUPPORTED]: {message} is not supported\n")
+    assert place(found) == where

@@ -78,8 +78,8 @@ def text_of(value: Any) -> str:
 def shown_in_message(value: Any) -> str:
     """A value as messages show it.
 
-    >>> shown_in_message(None), shown_in_message("it's"), shown_in_message(decimal.Decimal("1.50"))
-    ('NULL', '"it\'s"', '1.50')
+    >>> shown_in_message(None), shown_in_message("ink"), shown_in_message(decimal.Decimal("1.50"))
+    ('NULL', "'ink'", '1.50')
     """
     if value is None:
         return "NULL"

@@ -33,7 +33,7 @@ from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.merge import without
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.showing import SHOWING, shown
-from viewkeeper.sql.defining import defined, name_defined
+from viewkeeper.sql.defining import defined, name_defined, refuse_definition
 from viewkeeper.sql.failures import telling
 from viewkeeper.sql.modifying import MODIFYING, deleted, insertion, truncated, updated
 from viewkeeper.sql.naming import found, is_bag, only, plain_name, unknown_table, visible
@@ -104,6 +104,8 @@ def _refuse_unknown(statement: Statement) -> None:
     if type(tree) in _REFUSED:
         what, hint = _REFUSED[type(tree)]
         statement.refuse("SQL_UNSUPPORTED", tree, what=what, hint=hint)
+    if isinstance(tree, exp.Command) and tree.name.upper() in ("CREATE", "ALTER", "DROP"):
+        refuse_definition(statement)
     if not (is_query(tree) or isinstance(tree, (*_DEFINING, *MODIFYING, *SHOWING))):
         statement.refuse("SQL_SYNTAX", tree, why="no statement begins like this")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -55,7 +56,8 @@ def print_answer(answer: Answer, form: Form, arrow: Path | None) -> None:
     elif not answer.columns:
         typer.echo("yes" if answer else "no")
     else:
-        print_table(names, (list(map(text_of, row)) for row in rows), _numeric(answer))
+        cells = ([None if value is None else text_of(value) for value in row] for row in rows)
+        print_table(names, cells, _numeric(answer))
         typer.echo(f"({_count(len(answer), 'row')})")
 
 
@@ -65,19 +67,30 @@ def _numeric(answer: Answer) -> list[bool]:
     return [types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) for t in answer.table.schema.types]
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> None:
-    """Columns side by side, as wide as they need to be."""
-    shown = [list(map(printable, row)) for row in rows]
-    widths = [max([_width(name), *(_width(row[i]) for row in shown)]) for i, name in enumerate(header)]
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str | None]], right: Sequence[bool]) -> None:
+    """Columns side by side, as wide as they need to be. None is NULL, which is dim where there are colours: the text NULL is not."""
+    shown = [[None if cell is None else printable(cell) for cell in row] for row in rows]
+    widths = [max([_width(name), *(_width(_of_null(row[i])) for row in shown)]) for i, name in enumerate(header)]
+    null = typer.style("NULL", dim=True) if _has_colours() else "NULL"
 
-    def line(cells: Sequence[str]) -> str:
-        gaps = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
-        padded = [gap + cell if r else cell + gap for cell, gap, r in zip(cells, gaps, right, strict=True)]
+    def line(cells: Sequence[str | None]) -> str:
+        gaps = [" " * (width - _width(_of_null(cell))) for cell, width in zip(cells, widths, strict=True)]
+        texts = [null if cell is None else cell for cell in cells]
+        padded = [gap + text if r else text + gap for text, gap, r in zip(texts, gaps, right, strict=True)]
         return "  ".join(padded).rstrip() + "\n"
 
     sys.stdout.write(line(header))
     sys.stdout.write("  ".join("-" * width for width in widths) + "\n")
     sys.stdout.writelines(line(row) for row in shown)
+
+
+def _of_null(cell: str | None) -> str:
+    return "NULL" if cell is None else cell
+
+
+def _has_colours() -> bool:
+    """Are there colours on the terminal?"""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def _width(text: str) -> int:

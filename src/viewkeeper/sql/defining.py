@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -12,13 +14,32 @@ from viewkeeper.program.merge import without, without_spans
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.sql.integrity import altered_view, read_integrity
 from viewkeeper.sql.naming import found, new_name, only, plain_name
-from viewkeeper.sql.reading import Statement, read_script
+from viewkeeper.sql.reading import Statement, raise_problem, read_script
 from viewkeeper.sql.tables import altered_table, created_table, refuse_properties
 
 _PROPERTIES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.TemporaryProperty: ("a temporary view", "Leave TEMPORARY out, and drop the view when it has served."),
     exp.PartitionedByProperty: ("PARTITIONED BY", "Indexes are made as they are needed. Leave it out."),
 }
+_TIMELY = ("REFRESH", "SCHEDULE", "TRIGGER")
+
+
+_CREATE_VIEW = re.compile(
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:MATERIALIZED\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?[\w`.]+\s*(?:\([^)]*\)\s*)?(?!AS\b)(\w+)",
+    re.IGNORECASE,
+)
+
+
+def refuse_definition(statement: Statement) -> NoReturn:
+    """Refuses a CREATE, ALTER or DROP that sqlglot keeps as a text."""
+    found = _CREATE_VIEW.match(statement.text)
+    if found is None:
+        words = " ".join(statement.text.split()[:3])
+        hint = "docs/sql.md tells how tables and views are defined."
+        raise_problem("SQL_UNSUPPORTED", statement.place(), statement.source, what=f"this form of {words}", hint=hint)
+    hint = "Leave it out: a view is right after every commit." if found[1].upper() in _TIMELY else "Leave it out."
+    what = f"{found[1].upper()} in the definition of a view"
+    raise_problem("SQL_UNSUPPORTED", statement.place(*found.span(1)), statement.source, what=what, hint=hint)
 
 
 def folded(text: str, name: str, program: Program) -> Program:

@@ -83,7 +83,32 @@ def only(statement: Statement, node: exp.Expr, *known: str) -> None:
     """Refuses what a part of a statement says beside what is known here: nothing is overlooked."""
     for name, value in node.args.items():
         if value and name not in known:
-            word = name.strip("_").replace("_", " ").upper()
-            place = value[0] if isinstance(value, list) else value
-            what = f"{word} in {node.key.upper()}"
-            statement.refuse("SQL_UNSUPPORTED", place if isinstance(place, exp.Expr) else node, what=what, hint="Leave it out.")
+            what = f"{clause(name)} in {_NODES.get(node.key, node.key.upper())}"
+            statement.refuse("SQL_UNSUPPORTED", first_of(value) or node, what=what, hint="Leave it out.")
+
+
+# Parts of statements that sqlglot names otherwise than SQL.
+_CLAUSES = {
+    "cluster": "CLUSTER BY", "connect": "CONNECT BY", "distribute": "DISTRIBUTE BY", "hints": "a hint", "into": "INTO",
+    "joins": "JOIN", "laterals": "LATERAL VIEW", "match": "MATCH_RECOGNIZE", "pivots": "PIVOT", "sample": "TABLESAMPLE", "sort": "SORT BY",
+    "tables": "a table before FROM", "version": "VERSION AS OF", "when": "TIMESTAMP AS OF", "with_": "WITH",
+}  # fmt: skip
+_NODES = {
+    "columndef": "a column", "primarykey": "PRIMARY KEY", "primarykeycolumnconstraint": "PRIMARY KEY", "table": "the name of a table",
+    "truncatetable": "TRUNCATE",
+}  # fmt: skip
+
+
+def clause(part: str) -> str:
+    """A part of sqlglot's trees as it is called in SQL.
+
+    >>> clause("laterals"), clause("order"), clause("on_conflict")
+    ('LATERAL VIEW', 'ORDER', 'ON CONFLICT')
+    """
+    return _CLAUSES.get(part, part.strip("_").replace("_", " ").upper())
+
+
+def first_of(value: object) -> exp.Expr | None:
+    """Where a part of a statement begins."""
+    found = value[0] if isinstance(value, list) and value else value
+    return found if isinstance(found, exp.Expr) else None

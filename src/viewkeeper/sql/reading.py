@@ -38,20 +38,25 @@ class AnsiSpark(Spark):
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: what was read, its own text, and the text it is in. ``known``: it was accepted once already."""
+    """One statement: what was read, its own text, and the text it is in, where it begins at ``start``.
+
+    ``known``: it was accepted once already.
+    """
 
     tree: exp.Expr
     text: str
     source: Source
     known: bool = False
+    start: int = 0
 
     def refuse(self, code: str, node: exp.Expr | None = None, **parameters: object) -> NoReturn:
         """Raises ProgramError that shows the place of a part of the statement."""
-        span = place_of(node, self.source) or place_of(self.tree, self.source)
-        if span is None:  # it has no names
-            start = self.source.text.find(self.text)
-            span = _span(start, start + len(self.text), self.source)
+        span = place_of(node, self.source) or place_of(self.tree, self.source) or self.place()
         raise_problem(code, span, self.source, **parameters)
+
+    def place(self, start: int = 0, end: int | None = None) -> Span:
+        """The place of a part of its text; of all of it if nothing is said."""
+        return _span(self.start + start, self.start + (len(self.text) if end is None else end), self.source)
 
 
 def raise_problem(code: str, span: Span | None, source: Source, **parameters: object) -> NoReturn:
@@ -75,7 +80,7 @@ def read_script(text: str, name: str = "<sql>") -> list[Statement]:
             _raise_syntax(error, tokens, source)
         except RecursionError:
             raise_problem("SQL_SYNTAX", _span(start, end, source), source, why="it is nested too deeply")
-        found.append(Statement(tree, text[start:end], source))
+        found.append(Statement(tree, text[start:end], source, start=start))
     return found
 
 
@@ -167,6 +172,19 @@ def written_at(node: exp.Expr, source: Source) -> str:
     missing = text.count("(") - text.count(")")
     closing = rest[0] if rest is not None else ""
     return text + ")" * missing if 0 <= missing <= closing.count(")") else node.sql(DIALECT)
+
+
+def function_name(node: exp.Expr, source: Source) -> str:
+    """The name of a function as it was written: sqlglot has one name for all that mean the same."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name)
+    text, start = source.text, node.meta.get("start")
+    found = re.compile(r"(\w+)\s*\(").match(text, start) if start is not None else None
+    if found is None:
+        known = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        found = re.search(r"(\w+)\s*\(\s*(?:distinct\s+|all\s+)?$", text[: min(known)], re.IGNORECASE) if known else None
+    own = node.sql_name() if isinstance(node, exp.Func) else node.key
+    return found[1] if found is not None else own.lower()
 
 
 def _span(start: int, end: int, source: Source) -> Span:

@@ -16,6 +16,7 @@ from viewkeeper.program.check import check
 from viewkeeper.sql.failures import ANSWER
 from viewkeeper.sql.lowering.builder import Builder
 from viewkeeper.sql.lowering.queries import Queries
+from viewkeeper.sql.lowering.recursion import refuse_circles
 from viewkeeper.sql.lowering.rows import with_names
 from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
 from viewkeeper.sql.reading import Statement
@@ -50,6 +51,7 @@ def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequen
     found = builder.finish(builder.relations[name])
     problems = check(found)
     if problems:
+        refuse_circles(statement, query, problems)
         hint = "Please report it with the statement."
         statement.refuse("SQL_UNSUPPORTED", query, what=f"this query ({problems[0].message})", hint=hint)
     return found
@@ -74,4 +76,7 @@ def lower_query(statement: Statement, query: exp.Expr, program: Program, careful
     relation = builder.relations[name]
     columns = tuple(output for output, _ in rows.outputs)
     keys = placed(queries, order, keys, hidden, len(columns))
-    return Query(builder.finish(relation), relation, columns[: len(columns) - hidden], tuple(keys), most, skipped)
+    finished = builder.finish(relation)
+    if any(clause.args.get("recursive") for clause in query.find_all(exp.With)):
+        refuse_circles(statement, query, check(finished))
+    return Query(finished, relation, columns[: len(columns) - hidden], tuple(keys), most, skipped)

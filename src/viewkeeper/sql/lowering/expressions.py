@@ -29,6 +29,7 @@ from viewkeeper.sql.lowering.values import (
     null_of,
     number,
 )
+from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -236,7 +237,7 @@ class Expressions:
             case exp.AggFunc():
                 self._unsupported(
                     node,
-                    f"the aggregate {node.sql_name()} here",
+                    f"the aggregate {function_name(node, self.statement.source)} here",
                     "Aggregates stand in SELECT, HAVING and ORDER BY, and not in each other.",
                 )
         return lower_function(node, self)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeeper.errors import closest
+from viewkeeper.errors import closest, counted, shortened
 from viewkeeper.program.ast import Call, Constant, Term
+from viewkeeper.program.sql_functions import DATE_UNITS, UNITS
 from viewkeeper.program.types import NUMBER, SYMBOL, Kind
 from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.values import Lowered, boolean, choice, convert, is_null, null_of
+from viewkeeper.sql.reading import function_name, written_at
 from viewkeeper.sql.types import BIGINT, BOOLEAN, DATE_TYPE, DOUBLE, STRING, TIMESTAMP_TYPE, SqlType, bounded
 
 if TYPE_CHECKING:
@@ -85,6 +87,11 @@ _FIELDS = {
     "WEEK": "sql_week_of_year", "HOUR": "sql_hour", "MINUTE": "sql_minute",
 }  # fmt: skip
 _OF_TIME = ("sql_hour", "sql_minute")
+_NOT_VALUES: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Tuple: ("a list in parentheses as a value", "Compare one by one: a = 1 AND b = 2."),
+    exp.HexString: ("a BINARY constant here", "It can stand in INSERT … VALUES."),
+    exp.Bracket: ("[…] behind a value", "There are no arrays and maps."),
+}
 _NOT_FIXED = (exp.Rand, exp.Uuid, exp.CurrentDate, exp.CurrentTimestamp)
 _CASTS = {"bigint": BIGINT, "smallint": BIGINT, "tinyint": BIGINT, "double": DOUBLE, "float": DOUBLE, "boolean": BOOLEAN}
 
@@ -103,22 +110,26 @@ def lower_function(node: exp.Expr, into: Expressions) -> Lowered:
         into.statement.refuse(
             "SQL_FUNCTION",
             node,
-            function=_name(node),
+            function=function_name(node, into.statement.source),
             why="gives another value each time",
             hint="A view follows its tables only.",
         )
-    into.statement.refuse("SQL_FUNCTION", node, function=_name(node), why="is not supported", hint=_KNOWN)
-
-
-def _name(node: exp.Expr) -> str:
-    return node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else node.key
+    if not isinstance(node, exp.Func):
+        what, hint = _NOT_VALUES.get(
+            type(node), (written_at(node, into.statement.source), "There are the operators of docs/sql.md.")
+        )
+        into.statement.refuse("SQL_FUNCTION", node, function=shortened(what), why="is not supported", hint=hint)
+    name = function_name(node, into.statement.source)
+    into.statement.refuse("SQL_FUNCTION", node, function=name, why="is not supported", hint=_KNOWN)
 
 
 def _call(simple: Simple, nodes: list[exp.Expr | None], node: exp.Expr, into: Expressions) -> Lowered:
     given = [part for part in nodes if part is not None]
     if not len(simple.takes) - simple.optional <= len(given) <= len(simple.takes):
-        why = f"takes {len(simple.takes)} arguments, not {len(given)}"
-        into.statement.refuse("SQL_FUNCTION", node, function=_name(node), why=why, hint=_KNOWN)
+        fewest = f"{len(simple.takes) - simple.optional} or " if simple.optional else ""
+        why = f"takes {fewest}{counted(len(simple.takes), 'argument')}, not {len(given)}"
+        name = function_name(node, into.statement.source)
+        into.statement.refuse("SQL_FUNCTION", node, function=name, why=why, hint=_KNOWN)
     values = [argument(into.value(part), wanted, part, into) for part, wanted in zip(given, simple.takes, strict=False)]
     nullable = simple.may_be_null or any(v.nullable for v in values)
     return Lowered(Call(simple.function, tuple(v.term for v in values)), simple.gives, nullable)
@@ -247,7 +258,8 @@ def _like(node: exp.Expr, into: Expressions) -> Lowered:
 
 def _sha2(node: exp.Expr, into: Expressions) -> Lowered:
     text = argument(into.value(node.this), STRING, node.this, into)
-    return Lowered(Call("sql_sha2", (text.term, into.value(node.args["length"]).term)), STRING, text.nullable)
+    bits = argument(into.value(node.args["length"]), BIGINT, node, into)
+    return Lowered(Call("sql_sha2", (text.term, bits.term)), STRING, text.nullable or bits.nullable)
 
 
 def _chr(node: exp.Expr, into: Expressions) -> Lowered:
@@ -338,16 +350,23 @@ def _add_months(node: exp.Expr, into: Expressions) -> Lowered:
 
 def _trunc(node: exp.Expr, into: Expressions) -> Lowered:
     day = argument(into.value(node.this), DATE_TYPE, node.this, into)
-    return Lowered(Call("sql_trunc", (day.term, _unit(node))), DATE_TYPE, day.nullable)
+    return Lowered(Call("sql_trunc", (day.term, _unit(node, DATE_UNITS, into))), DATE_TYPE, day.nullable)
 
 
 def _timestamp_trunc(node: exp.Expr, into: Expressions) -> Lowered:
     moment = argument(into.value(node.this), TIMESTAMP_TYPE, node.this, into)
-    return Lowered(Call("sql_date_trunc", (_unit(node), moment.term)), TIMESTAMP_TYPE, moment.nullable)
+    return Lowered(
+        Call("sql_date_trunc", (_unit(node, frozenset(UNITS.values()), into), moment.term)), TIMESTAMP_TYPE, moment.nullable
+    )
 
 
-def _unit(node: exp.Expr) -> Constant:
-    return Constant(node.args["unit"].name.lower(), SYMBOL)
+def _unit(node: exp.Expr, known: Collection[str], into: Expressions) -> Constant:
+    unit = node.args["unit"]
+    if UNITS.get(unit.name.upper()) not in known:
+        why = f"{function_name(node, into.statement.source)} has no unit '{unit.name}'"
+        hint = f"Units are {', '.join(one for one in dict.fromkeys(UNITS.values()) if one in known)}."
+        into.statement.refuse("SQL_TYPE", node, why=why, hint=hint)
+    return Constant(unit.name.lower(), SYMBOL)
 
 
 def _to_date(node: exp.Expr, into: Expressions) -> Lowered:

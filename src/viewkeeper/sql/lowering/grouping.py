@@ -53,6 +53,7 @@ from viewkeeper.sql.lowering.values import (
     present,
     width_of,
 )
+from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import BIGINT, BOOLEAN, DOUBLE, SqlType, bounded, decimal
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Groups:
         elif isinstance(function, exp.Any):
             kind = exp.LogicalOr
         if kind not in AGGREGATES:
-            name = function.sql_name() if isinstance(function, exp.Func) else function.key
+            name = function_name(function, self.builder.statement.source)
             hint = "There are count, sum, avg, min, max, stddev, variance, bool_and, bool_or, count_if and any_value."
             self.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="cannot be kept", hint=hint)
         if isinstance(argument, exp.Paren):

@@ -34,6 +34,8 @@ from viewkeeper.sql.lowering.sets import combined, union_all
 from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
 from viewkeeper.sql.lowering.windows import hoist_order, limited, placed, windowed
+from viewkeeper.sql.naming import clause, first_of
+from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
 # Parts of a query that have a meaning here; hints have none that changes an answer, and windows are refused where they are used.
@@ -179,7 +181,7 @@ class Queries:
         """What is not known here has no effect, and is not to be overlooked."""
         for part, value in query.args.items():
             if value and part not in _CLAUSES:
-                self.refuse(query, _LOCKS if part == "locks" else part.strip("_").upper(), "Leave it out.")
+                self.refuse(first_of(value) or query, _LOCKS if part == "locks" else clause(part), "Leave it out.")
 
     def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
@@ -431,9 +433,12 @@ class Queries:
             self.refuse(more, "a join in parentheses", "Write the joins one after the other.")
 
     def _read_table(self, node: exp.Table, body: Body) -> None:
+        if not isinstance(node.this, exp.Identifier):
+            hint = "FROM names tables, views and queries in parentheses; VALUES (1), (2) lists rows."
+            self.refuse(node, f"{function_name(node.this, self.builder.statement.source)}(…) in FROM", hint)
         for part in ("pivots", "sample", "hints", "when", "version", "laterals"):
             if node.args.get(part):
-                self.refuse(node, part.upper(), "Leave it out.")
+                self.refuse(first_of(node.args[part]) or node, clause(part), "Leave it out.")
         alias = node.alias or node.name
         named = None if node.db else self.named.get(node.name.lower())
         if named is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from viewkeeper.errors import Problem
 from viewkeeper.sql.lowering.builder import Table
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.grouping import aggregates_of
 from viewkeeper.sql.lowering.rows import Named, table_of, with_names
+from viewkeeper.sql.reading import Statement
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.queries import Queries
@@ -61,6 +65,48 @@ def recursive(queries: Queries, name: str, named: Named, query: exp.Expr) -> Tab
         return table
     finally:
         queries.named = before
+
+
+_CIRCLES = ("NEGATION_CYCLE", "AGGREGATE_CYCLE", "AGGREGATE_DOMAIN")
+
+
+def refuse_circles(statement: Statement, query: exp.Expr, problems: Sequence[Problem]) -> None:
+    """Refuses a recursion through something that is not only more rows when there are more rows to read."""
+    if not any(found.code in _CIRCLES for found in problems):
+        return
+    hint = "Read it there with plain joins, IN and EXISTS only; what is left goes into the query behind WITH RECURSIVE."
+    for cte in query.find_all(exp.CTE):
+        name = cte.alias.lower()
+        for table in cte.this.find_all(exp.Table):
+            around = _circle(table, cte) if table.name.lower() == name else None
+            if around is not None:
+                what = f'a recursive query that reads itself, "{cte.alias}", {around}'
+                statement.refuse("SQL_UNSUPPORTED", table, what=what, hint=hint)
+    what = "a recursive query that reads itself behind NOT or an aggregate"
+    statement.refuse("SQL_UNSUPPORTED", query, what=what, hint=hint)
+
+
+def _circle(table: exp.Expr, cte: exp.Expr) -> str | None:
+    """What stands around a table in a query that must not."""
+    node = table
+    while node.parent is not None and node is not cte:
+        node, inner = node.parent, node
+        match node:
+            case exp.Not() | exp.All():
+                return "behind NOT" if isinstance(node, exp.Not) else "behind ALL"
+            case exp.Except() if node.expression is inner:
+                return "behind EXCEPT"
+            case exp.Select() if any(_is_outer(one) for one in node.args.get("joins") or ()):
+                return "in an outer join"
+            case exp.Select() if node.args.get("group") or any(map(aggregates_of, node.expressions)):
+                return "in an aggregate"
+            case exp.Select() if node.find(exp.Window) is not None or node.args.get("limit"):
+                return "in a window" if not node.args.get("limit") else "with LIMIT"
+    return None
+
+
+def _is_outer(join: exp.Expr) -> bool:
+    return bool(join.args.get("side")) or str(join.args.get("kind")).upper() == "ANTI"
 
 
 def _reads_once(query: exp.Expr, name: str, union: exp.Union) -> bool:

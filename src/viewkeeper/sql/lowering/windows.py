@@ -41,6 +41,7 @@ from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import refuse_no_argument
 from viewkeeper.sql.lowering.rows import Rows
 from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, mean_of, null_of
+from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import BIGINT, DOUBLE, SqlType, bounded
 
 if TYPE_CHECKING:
@@ -321,6 +322,7 @@ class _Function:
         hint = (
             "There are row_number, rank, dense_rank, ntile, lag, lead, first_value, last_value, count, sum, avg, min and max."
         )
+        name = function_name(function, queries.builder.statement.source)
         queries.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="is no window function here", hint=hint)
 
     # ---- parts
@@ -360,18 +362,22 @@ class _Function:
             return -int(bound.name) if str(side).upper() == "PRECEDING" else int(bound.name)
         self.windows.queries.refuse(self.node, "a window whose bounds are not numbers", "Write numbers.")
 
-    def _constant(self, node: exp.Expr | None, default: int) -> int:
+    def _constant(self, node: exp.Expr | None, default: int, least: int | None = None) -> int:
         if node is None:
             return default
         value = self.expressions.value(node).constant
         if not isinstance(value, int):
             self.windows.queries.refuse(self.node, "a window function with a computed number", "Write the number.")
+        if least is not None and value < least:
+            statement = self.windows.queries.builder.statement
+            name, hint = function_name(self.node.this, statement.source), f"Write {least} or more."
+            statement.refuse("SQL_TYPE", node, why=f"{name} counts from {least}, and {value} is less", hint=hint)
         return value
 
     # ---- functions
 
     def _ntile(self, function: exp.Expr) -> Lowered:
-        count = self._constant(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0], 1)
+        count = self._constant(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0], 1, 1)
         over = Over((), self.order)
         return Lowered(self.windows.add("ntile", Constant(count, NUMBER), self.partition, over, BIGINT), BIGINT)
 
@@ -394,7 +400,7 @@ class _Function:
 
     def _picked(self, name: str, function: exp.Expr) -> Lowered:
         value = self.expressions.value(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0])
-        number = self._constant(function.args.get("offset"), 1) if name == "nth_value" else None
+        number = self._constant(function.args.get("offset"), 1, 1) if name == "nth_value" else None
         return Lowered(self._add(name, value, value.type, number=number), value.type, True)
 
     def _total(self, name: str, function: exp.Expr) -> Lowered:
