@@ -477,9 +477,17 @@ class Generator:
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
     def scalar(self, kind: str, scope: Scope) -> str:
-        """A query that gives one value: an aggregate."""
-        found = self.one_row(kind, scope)
+        """A query that gives one value: an aggregate, or the first value."""
+        found = self.first_value(kind, scope) if self.chance(0.15) else self.one_row(kind, scope)
         return self.literal(kind) if found is None else f"({found})"
+
+    def first_value(self, kind: str, scope: Scope) -> str | None:
+        source, inner = self.from_(0, scope)
+        if not inner.of(kind):
+            return None
+        value = self.pick(inner.of(kind)).text
+        offset = " OFFSET 1" if self.chance(0.2) else ""
+        return f"SELECT {value}{source}{self.tie(inner, scope)} ORDER BY {value}{self.pick(['', ' DESC'])} LIMIT 1{offset}"
 
     def one_row(self, kind: str, scope: Scope) -> str | None:
         """An aggregate of some kind, if chance finds one."""

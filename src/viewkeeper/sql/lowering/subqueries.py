@@ -70,7 +70,7 @@ def exists(queries: Queries, query: exp.Expr, body: Body, negated: bool = False)
     """A literal that says that the query gives something for a row of the body, or that it does not; None if a value must say it."""
     if aggregates_alone(queries, query) is not None:
         return None
-    atom = marker(queries, queries.rows(query, body).body, body)
+    atom = marker(queries, queries.rows(_without_limit(queries, query), body).body, body)
     return Negation(atom) if negated else atom
 
 
@@ -101,7 +101,17 @@ def exists_value(queries: Queries, query: exp.Expr, body: Body) -> Lowered:
     row = queries.one_row(query, body)
     if row is not None:
         return row.if_there(boolean(TRUE, False), boolean(FALSE, False))
-    return boolean(_flag(body, marker(queries, queries.rows(query, body).body, body)), False)
+    return boolean(_flag(body, marker(queries, queries.rows(_without_limit(queries, query), body).body, body)), False)
+
+
+def _without_limit(queries: Queries, query: exp.Expr) -> exp.Expr:
+    """The query without a LIMIT that leaves a row where there are some."""
+    limit = query.args.get("limit")
+    if limit is None or query.args.get("offset") is not None or limit_number(queries, limit, "LIMIT") == 0:
+        return query
+    found = query.copy()
+    found.set("limit", None)
+    return found
 
 
 # ---- IN

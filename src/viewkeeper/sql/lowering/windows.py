@@ -33,10 +33,11 @@ from viewkeeper.program.ast import (
     Term,
     Variable,
     all_variables,
+    variables_of,
 )
 from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.rewrite.terms import substitute_in
-from viewkeeper.sql.lowering.bodies import Body, Source
+from viewkeeper.sql.lowering.bodies import Body, Correlation, Source, correlate
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import refuse_no_argument
 from viewkeeper.sql.lowering.rows import Rows
@@ -136,7 +137,7 @@ def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]
         rows.body, rows.distinct = Body(queries.builder), False
         rows.outputs = list(rows.body.read(table, "rows").columns)
     values = [value for _, value in rows.outputs]
-    window = _Windows(queries, rows.body)
+    window = _Windows(queries, rows.body, query)
     columns = [window.column(value) for value in values]
     sorting = tuple(Order(columns[k.position], k.descending, k.nulls_first) for k in keys)
     number = window.add("row_number", None, (), Over((), sorting, None, None if most is None else most + skipped), BIGINT)
@@ -145,6 +146,8 @@ def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]
     outputs = [(name, value) for (name, _), (_, value) in zip(rows.outputs, body.sources[0].columns, strict=False)]
     if skipped:
         body.literals.append(Comparison(">", place.term, Constant(skipped, NUMBER)))
+    if most is not None and most <= 1:
+        body.keys = [(tuple(v.name for v in window.ties),)]
     return Rows(body, outputs[: len(outputs) - hidden] if hidden else outputs)
 
 
@@ -166,7 +169,7 @@ def windowed(
 ) -> Rows:
     """A query whose outputs have window functions; ``before`` knows what aggregates stand for."""
     plain = Expressions(queries, body, before)
-    window = _Windows(queries, body)
+    window = _Windows(queries, body, select)
 
     def special(node: exp.Expr) -> Lowered | None:
         if isinstance(node, exp.Window):
@@ -181,10 +184,16 @@ def windowed(
 
 @dataclass
 class _Windows:
-    """The relations of the windows over one body."""
+    """The relations of the windows over one body.
+
+    A body that uses columns of a query around it has rows for each row there. ``ties`` tell for which, and are part of every partition.
+    """
 
     queries: Queries
     body: Body
+    node: exp.Expr
+    outside: tuple[Term, ...] = ()
+    ties: tuple[Variable, ...] = ()
     columns: dict[Term, tuple[Variable, SqlType, Term]] = field(default_factory=dict)
     results: dict[tuple[object, ...], tuple[Variable, SqlType]] = field(default_factory=dict)
     windows: list[tuple[Variable, Aggregate]] = field(default_factory=list)
@@ -210,13 +219,36 @@ class _Windows:
             self.windows.append((variable, Aggregate(operation, target, (), over)))
         return self.results[key][0]
 
+    def _close(self) -> None:
+        """Makes what ties a body to the query around it columns."""
+        around = self.body.parent
+        if around is None:
+            return
+        if self.body.free():
+            self._tie(correlate(self.body, around, counted=True))
+        for _, _, term in self.columns.values():
+            if not {v.name for v in variables_of(term)} <= self.body.own:
+                what = "a window or LIMIT over columns of the query around it"
+                self.queries.refuse(self.node, what, "Compare them with columns of the query itself, and use those.")
+
+    def _tie(self, tie: Correlation) -> None:
+        self.body = self.body.copy()
+        self.body.literals = list(tie.literals)
+        self.body.own |= set(all_variables(tie.literals))
+        inside = {there.name: here for there, here in zip(tie.outside, tie.inside, strict=True) if isinstance(there, Variable)}
+        self.columns = {old: (v, type_, substitute_in(term, inside)) for old, (v, type_, term) in self.columns.items()}
+        self.outside = tie.outside
+        self.ties = tuple(self.column(Lowered(term, self.queries.type_of(term, tie.literals))) for term in tie.inside)
+        self.windows = [(variable, _partitioned(aggregate, self.ties)) for variable, aggregate in self.windows]
+
     def finish(self, outputs: Sequence[Lowered]) -> Body:
         """A body with the outputs as columns, in order, and behind them the windows' values."""
+        self._close()
         builder, body = self.queries.builder, self.body
         computed = {variable.name for variable, _ in self.windows}
         for value in outputs:
             for name in all_variables((Comparison("=", value.term, ZERO),)):
-                if name not in computed:
+                if name not in computed and name in body.own:
                     self._variable(name)
         self.keys = list(dict.fromkeys(v for key in body.keys for v in key[0]))
         for name in self.keys:
@@ -272,12 +304,22 @@ class _Windows:
         after = Body(self.queries.builder, self.body.parent)
         new = {v.name: after.variable(v.name) for v in variables}
         after.literals.append(Atom(relation, tuple(new.values())))
-        after.keys = [(tuple(new[v].name for v in self.keys), tuple(new[v.name].name for v in variables[:width]))]
+        ties = [new[v.name] for v in self.ties]
+        after.literals += [Comparison("=", there, here) for there, here in zip(self.outside, ties, strict=True)]
+        self.ties = tuple(ties)
+        key = [*ties, *(new[v] for v in self.keys)]
+        after.keys = [(tuple(v.name for v in key), tuple(new[v.name].name for v in variables[:width]))]
         mapping: dict[str, Term] = dict(new)
         columns = [("", replace(value, term=substitute_in(value.term, mapping))) for value in outputs]
         columns += [(v.name, Lowered(new[v.name], types[v.name], nullable[v.name])) for v, _ in self.windows]
         after.sources = [Source("", tuple(columns))]
         return after
+
+
+def _partitioned(aggregate: Aggregate, by: Sequence[Variable]) -> Aggregate:
+    """In smaller partitions."""
+    assert aggregate.over is not None
+    return replace(aggregate, over=replace(aggregate.over, partition=tuple(dict.fromkeys((*by, *aggregate.over.partition)))))
 
 
 def may_be_null(aggregate: Aggregate) -> bool:
