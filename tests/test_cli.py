@@ -195,10 +195,10 @@ def every(tmp_path: Path) -> Path:
 
 def test_answers_as_a_table(every: Path) -> None:
     assert viewkeeper("query", every, "v(n, f, s, b, d, t, m, x)").out.splitlines() == [
-        "  n       f  s    b      d           t                               m  x",
-        "---  ------  ---  -----  ----------  ---------------------------  ----  ----",
-        "-20  1e+100       false  0001-01-01  0001-01-01T00:00:00.000000Z  0.00",
-        '  1     1.5  ä,"  true   2024-02-29  2024-02-29T12:00:00.000000Z  1.50  00ff',
+        "  n       f  s     b      d           t                               m  x",
+        "---  ------  ----  -----  ----------  ---------------------------  ----  ----",
+        "-20  1e+100  NULL  false  0001-01-01  0001-01-01T00:00:00.000000Z  0.00",
+        '  1     1.5  ä,"   true   2024-02-29  2024-02-29T12:00:00.000000Z  1.50  00ff',
         "(2 rows)",
     ]  # fmt: skip
     assert viewkeeper("query", every, "w(s), n = strlen(s)").out.splitlines() == [

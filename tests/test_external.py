@@ -148,7 +148,7 @@ def test_changes_are_right_where_virtual_views_are_among_stored_ones(seed: int, 
     play(stream(seed, definitions=seed % 2 == 1), tmp_path / "w", external=0.3, virtual=0.5)
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("name", ["views upon views", "copies of copies"])
 def test_changes_are_right_in_any_mixture(name: str, number: int, tmp_path: Path) -> None:
     """Stored, external and virtual views above and below each other; the shorter program in more mixtures."""

@@ -25,6 +25,7 @@ from viewkeeper.change import Change
 from viewkeeper.changed import StoredRow
 from viewkeeper.definitions import dependents_of
 from viewkeeper.engines.choice import Choice
+from viewkeeper.engines.constants import ConstantValues
 from viewkeeper.errors import StoreError, problem
 from viewkeeper.outcomes import Commit, Result
 from viewkeeper.pending import Pending
@@ -62,7 +63,7 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
 
 def execute(house: Warehouse, text: str, name: str, engine: str | None, strict: bool, dry_run: bool) -> Iterator[Result]:
     """The results of all statements, in order, as soon as they are committed."""
-    statements = read_script(text, name)
+    statements = read_script(text, name, ConstantValues())
     for statement in statements:
         _refuse_unknown(statement)
     if dry_run:

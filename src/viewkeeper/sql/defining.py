@@ -45,7 +45,7 @@ def refuse_definition(statement: Statement) -> NoReturn:
 def folded(text: str, name: str, program: Program) -> Program:
     """The program after a definition that was made once already."""
     [statement] = read_script(text, name)
-    return defined(replace(statement, known=True), program)
+    return defined(statement, program)
 
 
 def defined(statement: Statement, program: Program) -> Program:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -14,6 +15,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewkeeper.errors import ProgramError, Source, Span, problem
+from viewkeeper.program.ast import Relation, Rule
 from viewkeeper.sql.plain_rows import plain_rows
 
 # It warns where it keeps a statement as it is; that is understood or refused by us.
@@ -36,17 +38,20 @@ class AnsiSpark(Spark):
         }
 
 
+Evaluate = Callable[[Rule, Relation], Any]
+
+
 @dataclass(frozen=True)
 class Statement:
     """One statement: what was read, its own text, and the text it is in, where it begins at ``start``.
 
-    ``known``: it was accepted once already.
+    ``evaluate``: gives the value of a rule's head that depends on no rows; None if the statement was accepted once already.
     """
 
     tree: exp.Expr
     text: str
     source: Source
-    known: bool = False
+    evaluate: Evaluate | None = None
     start: int = 0
 
     def refuse(self, code: str, node: exp.Expr | None = None, **parameters: object) -> NoReturn:
@@ -63,7 +68,7 @@ def raise_problem(code: str, span: Span | None, source: Source, **parameters: ob
     raise ProgramError(replace(problem(code, span, **parameters), source=source))
 
 
-def read_script(text: str, name: str = "<sql>") -> list[Statement]:
+def read_script(text: str, name: str = "<sql>", evaluate: Evaluate | None = None) -> list[Statement]:
     """The statements of a text, which are separated by semicolons. Raises ProgramError."""
     source, dialect = Source(name, text), AnsiSpark()
     try:
@@ -80,7 +85,7 @@ def read_script(text: str, name: str = "<sql>") -> list[Statement]:
             _raise_syntax(error, tokens, source)
         except RecursionError:
             raise_problem("SQL_SYNTAX", _span(start, end, source), source, why="it is nested too deeply")
-        found.append(Statement(tree, text[start:end], source, start=start))
+        found.append(Statement(tree, text[start:end], source, evaluate, start))
     return found
 
 

@@ -38,7 +38,7 @@ class Query:
 
 def lower_view(statement: Statement, name: str, query: exp.Expr, columns: Sequence[str] | None, program: Program) -> Program:
     """The program with a view added. Raises ProgramError."""
-    builder = Builder(statement, program, name, careful=not statement.known)
+    builder = Builder(statement, program, name, careful=True)
     queries = Queries(builder)
     rows = queries.rows(query)
     rows.outputs = with_names(rows.outputs, columns or (), query, queries.builder.statement)

@@ -22,7 +22,6 @@ from viewkeeper.program.values import restore
 from viewkeeper.sql.failures import constant_failure
 
 if TYPE_CHECKING:
-    from viewkeeper.engines.embedded import EmbeddedEngine
     from viewkeeper.sql.lowering.builder import Builder
 
 
@@ -51,11 +50,11 @@ class Constants:
     builder: Builder
     # By identity, for deep terms are slow to compare: a term, and what it amounts to, or None if it is not constant.
     _known: dict[int, tuple[Term, Term | None]] = field(default_factory=dict)
-    _engine: EmbeddedEngine | None = None
 
     def check(self, term: Term, node: exp.Expr, doubt: Doubt) -> None:
         """Refuses a term that fails whatever the rows are."""
-        if not self.builder.careful or not isinstance(term, Call) or doubt is Doubt.CHOSEN:
+        careful = self.builder.careful and self.builder.statement.evaluate is not None
+        if not careful or not isinstance(term, Call) or doubt is Doubt.CHOSEN:
             return
         try:
             found = self._constant(term)
@@ -83,19 +82,8 @@ class Constants:
         relation = Relation("constant", (Column("value", type_),))
         typer = Typer({relation.name: relation}, Hierarchy.of(()))
         rule, _ = typer.rule(Rule(Atom(relation.name, (term,)), ()))
-        from viewkeeper.engines.sql import Compiler
-
-        engine = self._private()
-        statement = Compiler({relation.name: relation}, typer.hierarchy, engine.dialect).rule(rule)
-        [(value,)] = engine.fetch(statement.sql, statement.parameters)
-        return Constant(restore(value, type_), type_)
-
-    def _private(self) -> EmbeddedEngine:
-        from viewkeeper.engines.embedded import EmbeddedEngine
-
-        if self._engine is None:
-            self._engine = EmbeddedEngine.private()
-        return self._engine
+        assert self.builder.statement.evaluate is not None
+        return Constant(restore(self.builder.statement.evaluate(rule, relation), type_), type_)
 
 
 def _is_eager(term: Call) -> bool:
