@@ -72,12 +72,12 @@ class Layered:
         return self._leading[table]
 
     def rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
-        """The condition that a row is one of those that have, or had, a value."""
+        """The condition that a row has a value, and is looked up by it. The plus keeps SQLite from making an index of its own for that."""
         table, column = sql_name(relation.name), sql_name(relation.columns[place].name)
         layer, recent = (f"main.{_quoted(name(table, column))}" for name in (_layer, _fresh))
         return (
             f"{alias}.rowid IN (SELECT id FROM {layer} WHERE value = {value}"
-            f" UNION ALL SELECT id FROM {recent} WHERE value = {value} AND present)"
+            f" UNION ALL SELECT id FROM {recent} WHERE value = {value} AND present) AND +{alias}.{_quoted(column)} = {value}"
         )
 
     # ---- making and dropping

@@ -111,7 +111,7 @@ class Dialect(ABC):
         return None
 
     def layered_rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
-        """The condition that a row is one of those found so."""
+        """The condition that a row has a value, and is found so."""
         raise NotImplementedError
 
     @abstractmethod
@@ -281,6 +281,7 @@ class _Body:
             column = self.dialect.column(alias, relation, place)
             if place == layered:
                 self.joins.append(self.dialect.layered_rows(relation, place, alias, self.term(argument).sql))
+                continue
             match argument:
                 case Wildcard():
                     continue
@@ -311,14 +312,15 @@ class _Body:
         alias = f"n{number}"
         source, conditions = self.dialect.source(relation, Reading.ALL, alias)
         failing = []
-        layered = self._layered(negation.atom, relation)
+        layered = None if negation.same else self._layered(negation.atom, relation)  # NULL has no entries
         for place, argument in enumerate(negation.atom.arguments):
             if not isinstance(argument, Wildcard):
                 value = self.term(argument)
-                if place == layered:
-                    conditions.append(self.dialect.layered_rows(relation, place, alias, value.sql))
                 column = self.dialect.column(alias, relation, place)
-                conditions.append(f"{column} {self.dialect.same if negation.same else '='} {self.root(value)}")
+                if place == layered:
+                    conditions.append(self.dialect.layered_rows(relation, place, alias, self.root(value)))
+                else:
+                    conditions.append(f"{column} {self.dialect.same if negation.same else '='} {self.root(value)}")
                 failing += [f"{self.root(value)} IS NULL OR "] if value.risk else []
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         absent = f"NOT EXISTS (SELECT 1{f' FROM {source}' if source else ''}{where})"
