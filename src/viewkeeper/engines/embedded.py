@@ -263,6 +263,7 @@ class EmbeddedEngine:
                 if name not in kept and (exactly or begins):
                     del known[name]
                     self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
+                    self.layers.forget()
 
     def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
         """Which chains are better served by an index of two layers, and by which column."""

@@ -112,7 +112,7 @@ class Dialect(ABC):
 
     def layered_rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
         """The condition that a row has a value, and is found so."""
-        raise NotImplementedError
+        raise AssertionError("an engine without such indexes names no column to find rows by")
 
     @abstractmethod
     def parameter(self, name: str, type_: Type) -> str: ...
