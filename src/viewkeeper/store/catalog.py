@@ -31,7 +31,7 @@ from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 6
+FORMAT = 7
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
@@ -45,7 +45,9 @@ _MANY_CHANGES = 200_000
 _LONG_LOG = 32 * 1024 * 1024
 # Relations that merely have other rows are written down only with every so many commits: a page less for the others.
 WRITE_EVERY = 64
-_END = 2**63 - 1
+# The log's rows are numbered by commits, so many numbers for each: they are appended, and those of a commit are found by its number.
+_OF_A_COMMIT = 1_000_000
+_END = (2**63 - 1) // _OF_A_COMMIT - 1
 _PATIENCE = 10.0  # seconds to wait for another program that holds the database
 
 KEYS = """
@@ -57,8 +59,8 @@ CREATE TABLE "$meta" (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE "$definition" (
     id INTEGER PRIMARY KEY, commit_id INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE TABLE "$log" (
-    commit_id INTEGER NOT NULL, relation TEXT NOT NULL, inserted INTEGER NOT NULL, deleted INTEGER NOT NULL,
-    form TEXT NOT NULL, rows BLOB, PRIMARY KEY (commit_id, relation)) STRICT, WITHOUT ROWID;
+    id INTEGER PRIMARY KEY, commit_id INTEGER AS (id / {_OF_A_COMMIT}), relation TEXT NOT NULL, inserted INTEGER NOT NULL,
+    deleted INTEGER NOT NULL, form TEXT NOT NULL, rows BLOB) STRICT;
 CREATE TABLE "$relation" (
     name TEXT PRIMARY KEY, kind TEXT NOT NULL, rows INTEGER NOT NULL, place TEXT NOT NULL, changed INTEGER NOT NULL,
     snapshot INTEGER) STRICT, WITHOUT ROWID;
@@ -69,8 +71,10 @@ CREATE TABLE "$relation" (
 TABLES = frozenset({"$meta", "$definition", "$log", "$relation", "$key"})
 
 
-# The name of the relation in a commit's own row of the log: none has it.
+# The name of the relation in a commit's own row of the log: none has it. It is the first of a commit.
 _COMMIT = ""
+# The log's rows of commits after one up to another.
+_BETWEEN = f"id >= (:since + 1) * {_OF_A_COMMIT} AND id < (:until + 1) * {_OF_A_COMMIT}"
 
 Logged = tuple[int, str, int, int, str, bytes | None]
 """What a commit did to a relation: commit_id, relation, inserted, deleted, form, rows."""
@@ -257,8 +261,8 @@ class Catalog:
     # ---- commits
 
     def last_commit(self) -> int:
-        [[last]] = self.connection.execute('SELECT coalesce(max(commit_id), 0) FROM "$log"')
-        return int(last)
+        [[last]] = self.connection.execute('SELECT coalesce(max(id), 0) FROM "$log"')
+        return int(last) // _OF_A_COMMIT
 
     def add_commit(
         self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any], changes: Sequence[Logged]
@@ -267,26 +271,27 @@ class Catalog:
             self._logged += inserted + deleted
         known = msgspec.json.encode((kind, engine, seconds, detail))
         own = (commit, _COMMIT, 0, 0, _moment(int(time.time())), known)
-        self.connection.executemany('INSERT INTO "$log" VALUES (?, ?, ?, ?, ?, ?)', [own, *changes])
+        rows = [(commit * _OF_A_COMMIT + i, *row[1:]) for i, row in enumerate((own, *changes))]
+        self.connection.executemany('INSERT INTO "$log" VALUES (?, ?, ?, ?, ?, ?)', rows)
 
     def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:
         """commit_id, relation, inserted, deleted, form: of commits after ``since`` up to ``until``, in order."""
         where = f" AND relation <> '{_COMMIT}'" if relation is None else " AND relation = :relation"
         return self.connection.execute(
-            'SELECT commit_id, relation, inserted, deleted, form FROM "$log" WHERE commit_id > :since'
-            f" AND commit_id <= :until{where} ORDER BY commit_id, relation",
+            f'SELECT commit_id, relation, inserted, deleted, form FROM "$log" WHERE {_BETWEEN}{where} ORDER BY commit_id, relation',
             {"since": since, "until": _END if until is None else until, "relation": relation},
         ).fetchall()
 
     def packed_change(self, commit: int, relation: str) -> bytes | None:
-        sql = 'SELECT rows FROM "$log" WHERE commit_id = ? AND relation = ?'
-        [[rows]] = self.connection.execute(sql, (commit, relation))
+        sql = f'SELECT rows FROM "$log" WHERE {_BETWEEN} AND relation = :relation'
+        [[rows]] = self.connection.execute(sql, {"since": commit - 1, "until": commit, "relation": relation})
         return rows  # type: ignore[no-any-return]
 
     def commits(self, since: int, until: int | None = None) -> list[tuple[Any, ...]]:
         """id, time, kind, engine, seconds, detail: of commits after ``since`` that are in the log, in order."""
-        sql = f"SELECT commit_id, form, rows FROM \"$log\" WHERE commit_id > ? AND commit_id <= ? AND relation = '{_COMMIT}' ORDER BY commit_id"
-        found = self.connection.execute(sql, (max(since, self.oldest()), _END if until is None else until))
+        sql = f"SELECT commit_id, form, rows FROM \"$log\" WHERE {_BETWEEN} AND relation = '{_COMMIT}' ORDER BY id"
+        limits = {"since": max(since, self.oldest()), "until": _END if until is None else until}
+        found = self.connection.execute(sql, limits)
         return [(commit, moment, *msgspec.json.decode(known)) for commit, moment, known in found]
 
     # ---- where the log begins
@@ -298,14 +303,14 @@ class Catalog:
 
     def last_before(self, moment: str) -> int:
         """The last commit in the log such that it and all before it are older."""
-        sql = f"SELECT min(commit_id) FROM \"$log\" WHERE relation = '{_COMMIT}' AND form >= ? AND commit_id > ?"
-        [[first]] = self.connection.execute(sql, (moment, self.oldest()))
+        sql = f"SELECT min(commit_id) FROM \"$log\" WHERE {_BETWEEN} AND relation = '{_COMMIT}' AND form >= :moment"
+        [[first]] = self.connection.execute(sql, {"since": self.oldest(), "until": _END, "moment": moment})
         return self.last_commit() if first is None else int(first) - 1
 
     def forget(self, until: int) -> None:
         """Removes what commits up to one did. The last commit stays known: numbers go on from it."""
-        last = f"relation = '{_COMMIT}' AND commit_id = (SELECT max(commit_id) FROM \"$log\")"
-        self.connection.execute(f'DELETE FROM "$log" WHERE commit_id <= ? AND NOT ({last})', (until,))
+        last = self.last_commit() * _OF_A_COMMIT
+        self.connection.execute(f'DELETE FROM "$log" WHERE {_BETWEEN} AND id <> :last', {"since": 0, "until": until, "last": last})
         self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('oldest', ?)", (str(until),))
 
     # ---- costs
@@ -334,8 +339,8 @@ class Catalog:
         rows = self.connection.execute('SELECT name, kind, rows, place, changed, snapshot FROM "$relation"')
         written = {row[0]: Kept(*row) for row in rows}
         found, last = dict(written), self.last_commit()
-        since = 'SELECT relation, commit_id, inserted - deleted FROM "$log" WHERE commit_id > ? ORDER BY commit_id'
-        for name, commit, more in self.connection.execute(since, (last - last % WRITE_EVERY,)):
+        since = f'SELECT relation, commit_id, inserted - deleted FROM "$log" WHERE {_BETWEEN} ORDER BY id'
+        for name, commit, more in self.connection.execute(since, {"since": last - last % WRITE_EVERY, "until": last}):
             if name in found and commit > written[name].changed:
                 found[name] = found[name].moved(commit, more)
         return found
