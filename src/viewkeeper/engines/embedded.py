@@ -32,7 +32,7 @@ from viewkeeper.engines.scalar import (
     pack,
     strict,
 )
-from viewkeeper.engines.selectivity import Selectivity
+from viewkeeper.engines.selectivity import SMALLEST, Selectivity
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
@@ -265,6 +265,16 @@ class EmbeddedEngine:
                     self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
                     self.layers.forget()
 
+    def rows_of_value(self, relation: Relation, column: int) -> float | None:
+        """About how many rows share a value of a column; None if the relation is small, or not stored."""
+        if relation.name not in self.stored or self._top(relation.name) < SMALLEST:
+            return None
+        return self._selectivity(relation).of_value(column)
+
+    def _selectivity(self, relation: Relation, more: Mapping[str, tuple[int, ...]] | None = None) -> Selectivity:
+        columns = [sql_name(column.name) for column in relation.columns]
+        return Selectivity(self.connection, sql_name(relation.name), columns, {**(more or {}), **self._indexes(relation)})
+
     def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
         """Which chains are better served by an index of two layers, and by which column."""
         if relation.arity <= _NARROW or not self.layers.are_worth_it(self._top(relation.name)):
@@ -272,7 +282,7 @@ class EmbeddedEngine:
         computed = {i for access in searches for i in access.computed}
         names = [sql_name(column.name) for column in relation.columns]
         table = sql_name(relation.name)
-        rows = Selectivity(self.connection, table, names, self._indexes(relation)).of_value
+        rows = self._selectivity(relation).of_value
         single = {chain: next(iter(chain[0])) for chain in chains if len(chain) == len(chain[0]) == 1}
         return {
             chain: column
@@ -312,8 +322,7 @@ class EmbeddedEngine:
             wanted = {one for one in wanted if not one >= set(unique)}
         selectivity = None
         if relation.name in self.stored and any(len(one) > 1 for one in wanted):
-            columns = [sql_name(column.name) for column in relation.columns]
-            selectivity = Selectivity(self.connection, sql_name(relation.name), columns, known | self._indexes(relation))
+            selectivity = self._selectivity(relation, known)
             wanted = selectivity.narrowed(wanted)
         if known:
             wanted = {one for one in wanted if one != frozenset(unique[: len(one)])}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
 from viewkeeper.engines.names import sql_name
-from viewkeeper.engines.order import Access, accesses, join_order
+from viewkeeper.engines.order import Access, Matches, accesses, join_order
 from viewkeeper.engines.windows import Windows, limited
 from viewkeeper.program.ast import (
     Aggregate,
@@ -46,6 +46,7 @@ from viewkeeper.program.values import Stored, store
 from viewkeeper.program.windows import windowing_of
 
 CHAINED = frozenset({"+", "-", "*", "neg", "rescale"})
+_LARGEST = 10**MAX_PRECISION - 1
 LONGEST_CHAIN = 8  # An engine that goes on in doubles must not reach infinity before the check.
 
 
@@ -68,7 +69,7 @@ class Risk(IntEnum):
 class Expression:
     """A piece of SQL with its type. ``chain`` is the number of steps of arithmetic whose overflow was not checked yet.
 
-    ``value`` is that of a constant.
+    ``value`` is that of a constant; ``most``, of a decimal, what its digits can be at most without the point, where that is known.
     """
 
     sql: str
@@ -77,6 +78,7 @@ class Expression:
     risk: Risk = Risk.NONE
     nullable: bool = False
     value: object = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,12 @@ class Compiler:
     dialect: Dialect
 
     def rule(
-        self, rule: Rule, delta: int | None = None, sizes: Mapping[str, int] | None = None, first: int | None = None
+        self,
+        rule: Rule,
+        delta: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+        first: int | None = None,
+        matches: Matches | None = None,
     ) -> Statement:
         """The rule, with the literal at position ``delta`` reading only the newest rows. The join starts there, or at ``first``."""
         if windowing_of(rule) is not None:
@@ -166,7 +173,7 @@ class Compiler:
         body = rule.body if grouped is None else grouped.body
         targets = () if grouped is None else [a.target for a in grouped.aggregates if a.target is not None]
         results = (*rule.head.arguments, *targets)
-        compilation = _Body(self, typer, body, results, types, {} if sizes is None else sizes, delta, first)
+        compilation = _Body(self, typer, body, results, types, {} if sizes is None else sizes, delta, first, matches)
         if grouped is None:
             heads = [compilation.root(compilation.term(a)) for a in rule.head.arguments]
             sql = f"SELECT {_named(heads)}{compilation.tail()}"
@@ -229,6 +236,7 @@ class _Body:
     sizes: Mapping[str, int]
     delta: int | None
     first: int | None
+    matches: Matches | None = None
     bindings: dict[str, Expression] = field(default_factory=dict)
     parameters: dict[str, Stored] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
@@ -242,7 +250,8 @@ class _Body:
         if not any(isinstance(literal, Atom) for literal in self.body):
             order: list[int] = []
         else:
-            order = join_order(self.body, self.delta if self.first is None else self.first, self.sizes, self.compiler.relations)
+            first = self.delta if self.first is None else self.first
+            order = join_order(self.body, first, self.sizes, self.compiler.relations, self.matches)
         self.accesses = accesses(self.body, order)
         late = [late for number, position in enumerate(order) for late in self._atom(position, f"t{number}")]
         equations = self._equations()
@@ -286,8 +295,11 @@ class _Body:
                 case Wildcard():
                     continue
                 case Variable() if argument.name not in self.bindings:
-                    nullable = relation.columns[place].type.nullable
-                    self.bindings[argument.name] = Expression(column, self.types[argument.name], nullable=nullable)
+                    type_ = relation.columns[place].type
+                    most = 10**type_.precision - 1 if type_.kind is Kind.DECIMAL else None
+                    self.bindings[argument.name] = Expression(
+                        column, self.types[argument.name], nullable=type_.nullable, most=most
+                    )
                 case Variable():
                     self.joins.append(f"{column} = {self.bindings[argument.name].sql}")
                 case Constant():
@@ -411,7 +423,7 @@ class _Body:
 
     def root(self, expression: Expression) -> str:
         """The expression where its value is used: arithmetic is checked here."""
-        return self.dialect.checked(expression) if expression.chain else expression.sql
+        return self.dialect.checked(expression) if expression.chain and not _fits(expression) else expression.sql
 
     def term(self, term: Term) -> Expression:
         match term:
@@ -429,7 +441,9 @@ class _Body:
         # A constant with more digits than its place has is just a constant that equals nothing there.
         self.parameters[name] = store(constant.value, constant.type.optional())
         sql = self.dialect.parameter(name, constant.type)
-        return Expression(sql, constant.type, nullable=constant.value is None, value=constant.value)
+        stored = self.parameters[name]
+        most = abs(stored) if constant.type.kind is Kind.DECIMAL and isinstance(stored, int) else None
+        return Expression(sql, constant.type, nullable=constant.value is None, value=constant.value, most=most)
 
     def _call(self, call: Call) -> Expression:
         function = FUNCTIONS[call.function]
@@ -443,11 +457,12 @@ class _Body:
         chain = 1 + sum(a.chain for a in arguments) if chained else 0
         if call.function == "rescale":
             arguments[1] = self._number(10 ** (result.scale - arguments[0].type.scale))
+        most = _most(call.function, arguments) if chained and result.kind is Kind.DECIMAL else None
         name = "*" if call.function == "rescale" else call.function
         if risk and self.guards and "vk_" in self.dialect.call(name, [replace(a, sql="x") for a in arguments], result):
             guards = " AND ".join(self.guards)
             arguments = [replace(a, sql=f"CASE WHEN {guards} THEN {a.sql} END") for a in arguments]
-        return Expression(self.dialect.call(name, arguments, result), result, chain, risk, nullable)
+        return Expression(self.dialect.call(name, arguments, result), result, chain, risk, nullable, most=most)
 
     def _arguments(self, call: Call, function: Function, chained: bool) -> list[Expression]:
         """The arguments. What a hasty engine calls in one that may not be needed gets NULL where it is not."""
@@ -468,7 +483,7 @@ class _Body:
                 waits = False  # 1 - 2 + 3 must fail
             case Kind.DECIMAL:
                 # Each result must have 18 digits. An operand brought to the scale of the other may have more until they are added.
-                waits = isinstance(term, Call) and term.function == "rescale"
+                waits = _fits(found) or (isinstance(term, Call) and term.function == "rescale")
             case _:
                 waits = found.chain < LONGEST_CHAIN
         return found if chained and waits else replace(found, sql=self.root(found), chain=0)
@@ -481,7 +496,7 @@ class _Body:
     def _number(self, value: int) -> Expression:
         name = f"p{len(self.parameters)}"
         self.parameters[name] = value
-        return Expression(self.dialect.parameter(name, NUMBER), NUMBER)
+        return Expression(self.dialect.parameter(name, NUMBER), NUMBER, value=value)
 
 
 def _evaluated(term: Term) -> set[str]:
@@ -521,3 +536,23 @@ def _guarded(condition: str, guards: Sequence[str]) -> str:
     if not guards:
         return f"({condition})"
     return f"CASE WHEN {' AND '.join(guards)} THEN {condition} ELSE FALSE END"
+
+
+def _fits(expression: Expression) -> bool:
+    """Is it a decimal that cannot have too many digits?"""
+    return expression.most is not None and expression.most <= _LARGEST
+
+
+def _most(function: str, arguments: Sequence[Expression]) -> int:
+    """What the result of decimal arithmetic can be at most, without its point."""
+    first, *others = [a.most if a.most is not None and (a.chain or _fits(a)) else _LARGEST for a in arguments]
+    match function:
+        case "neg":
+            return first
+        case "rescale":
+            factor = arguments[1].value
+            assert isinstance(factor, int)
+            return first * factor
+        case "*":
+            return first * others[0]
+    return first + others[0]

@@ -100,12 +100,12 @@ def comparable(left: Type, right: Type) -> bool:
 
 
 def same(kinds: frozenset[Kind]) -> Typing:
-    """All arguments and the result of one type, of one of the kinds."""
+    """All arguments and the result of one type, of one of the kinds; of decimals that with the most digits."""
 
     def typing(types: Sequence[Type], _: Sequence[object] = ()) -> Type | None:
         first = types[0]
         fits = first.kind in kinds and all(comparable(first, t) for t in types)
-        return first.base if fits else None
+        return max(types, key=lambda t: t.precision).base if fits else None
 
     return typing
 

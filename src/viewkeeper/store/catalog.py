@@ -310,7 +310,9 @@ class Catalog:
     def forget(self, until: int) -> None:
         """Removes what commits up to one did. The last commit stays known: numbers go on from it."""
         last = self.last_commit() * _OF_A_COMMIT
-        self.connection.execute(f'DELETE FROM "$log" WHERE {_BETWEEN} AND id <> :last', {"since": 0, "until": until, "last": last})
+        self.connection.execute(
+            f'DELETE FROM "$log" WHERE {_BETWEEN} AND id <> :last', {"since": 0, "until": until, "last": last}
+        )
         self.connection.execute("INSERT OR REPLACE INTO \"$meta\" VALUES ('oldest', ?)", (str(until),))
 
     # ---- costs

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine, column_definition, identity
@@ -212,10 +213,15 @@ class Tables:
 
     def rule(self, rule: Rule, delta: int | None, first: int | None) -> Statement:
         """A rule that joins from its literal ``first`` on, or from ``delta``, with the indexes it needs."""
-        statement = self.compiler.rule(rule, delta, _Sizes(self), first)
+        # What starts from everything is computed once, so it is worth looking at the rows first.
+        matches = cache(self._matches) if all("$" not in relation_read(literal) for literal in rule.body) else None
+        statement = self.compiler.rule(rule, delta, _Sizes(self), first, matches)
         for access in statement.accesses:
             self.index(access)
         return statement
+
+    def _matches(self, relation: str, column: int) -> float | None:
+        return self.engine.rows_of_value(self.relations[relation], column)
 
     def index_change(self, relation: Relation) -> None:
         """An index on what changed in a relation."""
