@@ -279,9 +279,17 @@ def _decimals() -> list[Case]:
         if left + right <= 18:
             found.append(_binary("*", types, f"decimal(18,{left + right})", EXACT.multiply))
     found.append(_binary("*", ("decimal(9,5)", "decimal(9,4)"), "decimal(18,9)", EXACT.multiply))
+    found += [_of_few_digits(*digits) for digits in ((8, 8, 9), (9, 9, 9), (8, 9, 10), (16, 17, 1), (17, 17, 1))]
+    found.append(_binary("+", ("decimal(17,2)", "decimal(16,0)"), "decimal(18,2)", EXACT.add))
     found.append(Case("a * 3", ("decimal(18,2)",), "decimal(18,2)", lambda x: EXACT.multiply(x, 3), "*"))
     found.append(Case("a + 0.5", ("decimal(18,2)",), "decimal(18,2)", lambda x: EXACT.add(x, Decimal("0.5")), "+"))
     return found
+
+
+def _of_few_digits(*digits: int) -> Case:
+    """A sum that is a factor, of numbers that may or may not be too long for that."""
+    types, result = tuple(f"decimal({one},0)" for one in digits), "decimal(18,0)"
+    return Case("(a + b) * c", types, result, steps(lambda a, b, c: (EXACT.add(a, b), c), EXACT.multiply, type_=result), "*")
 
 
 def _chains() -> list[Case]:
@@ -378,7 +386,7 @@ INTO_COLUMNS = [
         ("decimal(6,2)", "decimal(8,4)"),
         ("decimal(18,2)", "decimal(18,4)"),
     )
-]
+] + [Case("max(a, b)", ("decimal(4,2)", "decimal(9,2)"), "decimal(4,2)", max, "max")]
 ORDERED = tuple(type_ for type_ in EVERY_TYPE if type_ != "bool")
 
 

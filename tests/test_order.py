@@ -1,0 +1,50 @@
+"""In which order a view's relations are joined when it is computed at first."""
+
+from __future__ import annotations
+
+from viewkeeper.engines.order import join_order
+from viewkeeper.language import parse
+from viewkeeper.program.ast import Atom, Program
+
+DECLARED = """
+.decl region(key: number, name: symbol) key(key)
+.decl nation(key: number, region: number) key(key)
+.decl supplier(key: number, nation: number) key(key)
+.decl customer(key: number, nation: number) key(key)
+.decl orders(key: number, customer: number, day: number) key(key)
+.decl line(order: number, number: number, supplier: number, part: number) key(order, number)
+.decl part(key: number, name: symbol) key(key)
+.decl found(x: number)
+"""
+SIZES = {
+    "region": 5, "nation": 25, "supplier": 10_000, "customer": 150_000, "orders": 1_500_000, "line": 6_000_000, "part": 200_000,
+}  # fmt: skip
+MATCHES = {
+    ("supplier", 1): 400.0, ("customer", 1): 6_000.0, ("orders", 1): 10.0, ("line", 0): 4.0, ("line", 2): 600.0, ("line", 3): 30.0,
+}  # fmt: skip
+
+
+def order(body: str, sizes: dict[str, int] = SIZES) -> list[str]:
+    program: Program = parse(f"{DECLARED}found(o) :- {body}.")
+    [rule] = program.rules
+    known = {relation.name: relation for relation in program.relations}
+    found = join_order(rule.body, None, sizes, known, lambda relation, column: MATCHES.get((relation, column)))
+    return [atom.relation for i in found if isinstance(atom := rule.body[i], Atom)]
+
+
+def test_customers_of_a_nation_are_not_met_with_its_suppliers() -> None:
+    found = order(
+        'region(r, "ASIA"), nation(n, r), supplier(s, n), customer(c, n), orders(o, c, d), line(o, _, s, _), d >= 5, d < 9'
+    )
+    assert found == ["orders", "customer", "nation", "region", "line", "supplier"]
+
+
+def test_what_is_looked_up_by_its_key_comes_after_what_names_it() -> None:
+    assert order("part(p, _), line(o, _, _, p)") == ["line", "part"]
+    assert order('part(p, "ring"), line(o, _, _, p)') == ["part", "line"]
+    assert order("line(o, _, _, p), orders(o, _, 7)") == ["orders", "line"]
+
+
+def test_everything_small_is_joined_as_it_always_was() -> None:
+    small = dict.fromkeys(SIZES, 10)
+    assert order('region(r, "ASIA"), nation(n, r), supplier(o, n)', small)[0] == "region"
