@@ -77,7 +77,7 @@ _CONVERSIONS: dict[tuple[str, Kind], str] = {
 
 
 # A short term is checked in SQL, where it is written twice. A longer one is not, or terms in terms would double at every level.
-_SHORT = 240
+_SHORT = 500
 
 
 class SqliteDialect(Dialect):

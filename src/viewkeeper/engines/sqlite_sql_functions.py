@@ -71,6 +71,8 @@ def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) ->
             return chosen(sql)
         case "sql_like" if (pattern := _constant_pattern(arguments)) is not None:
             return f"({sql[0]} GLOB {pattern})"
+        case "sql_substring" if all(_is_small(a.value, least) for a, least in zip(arguments[1:], (1, 0), strict=False)):
+            return f"substr({', '.join(sql)})"
         case "sql_in":
             return f"({sql[0]} IN ({', '.join(sql[1:])}))"
         case "sql_same":
@@ -106,6 +108,11 @@ def _constant_pattern(arguments: Sequence[Expression]) -> str | None:
     except Failure:
         return None  # told where it is evaluated
     return "'" + pattern.replace("'", "''") + "'"
+
+
+def _is_small(value: object, least: int) -> bool:
+    """Is it a known place or length that means the same to all?"""
+    return isinstance(value, int) and least <= value < 1 << 31
 
 
 def chosen(sql: Sequence[str]) -> str:
