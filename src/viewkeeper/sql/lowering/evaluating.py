@@ -63,6 +63,15 @@ class Constants:
         except EvaluationError as error:
             raise constant_failure(error, node, self.builder.statement) from None
 
+    def check_typed(self, term: Term, node: exp.Expr) -> None:
+        """Refuses DATE '…' and TIMESTAMP '…' of a wrong text, which need not be evaluated for it."""
+        if self.builder.statement.evaluate is None:
+            return
+        try:
+            self._constant(term)
+        except EvaluationError as error:
+            raise constant_failure(error, node, self.builder.statement) from None
+
     def _constant(self, term: Term) -> Term | None:
         """What a term amounts to; None if that depends on rows."""
         if not isinstance(term, Call):

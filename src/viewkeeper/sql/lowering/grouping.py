@@ -33,6 +33,7 @@ from viewkeeper.program.ast import (
     Wildcard,
 )
 from viewkeeper.program.types import NUMBER, Kind
+from viewkeeper.sql.lowering.arguments import refuse_others
 from viewkeeper.sql.lowering.bodies import Body, Correlation, Source
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.values import (
@@ -63,7 +64,9 @@ AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,
     exp.VariancePop, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue,
 )  # fmt: skip
-_BY_NAME: dict[str, type[exp.Expr]] = {"mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr}
+_BY_NAME: dict[str, type[exp.Expr]] = {
+    "mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr, "std": exp.Stddev,
+}  # fmt: skip
 # Alternatives multiply: two of two each are four rules.
 _FEW_OPTIONAL = 2
 _TENTHS = 10  # digits that a sum has more than its terms
@@ -188,6 +191,8 @@ class Groups:
             name = function_name(function, self.builder.statement.source)
             hint = "There are count, sum, avg, min, max, stddev, variance, bool_and, bool_or, count_if and any_value."
             self.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="cannot be kept", hint=hint)
+        if kind is not exp.Count and len(function.expressions) > isinstance(function, exp.Anonymous):
+            refuse_others(function, ("this",), expressions)
         if isinstance(argument, exp.Paren):
             argument = argument.this
         if isinstance(argument, exp.Distinct):
