@@ -176,18 +176,14 @@ def _no_group(by: str, why: str) -> Failure:
 
 
 def regexp_substr(text: str, pattern: str) -> str | None:
+    """The first match, NULL if there is none or nothing in it."""
     found = compiled(pattern).search(text)
-    return None if found is None else found[0]
+    return None if found is None else found[0] or None
 
 
 def regexp_instr(text: str, pattern: str) -> int:
     found = compiled(pattern).search(text)
-    return 0 if found is None else _units(text[: found.start()]) + 1
-
-
-def _units(text: str) -> int:
-    """How many units of 16 bits a text has in Java, which counts in them where it tells places of matches."""
-    return len(text) + sum(letter > "\uffff" for letter in text)
+    return 0 if found is None else found.start() + 1
 
 
 # ---- parts and distances
