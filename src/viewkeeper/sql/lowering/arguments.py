@@ -8,9 +8,10 @@ from sqlglot import exp
 
 from viewkeeper.errors import counted
 from viewkeeper.program.ast import Call
+from viewkeeper.program.signatures import MANY
 from viewkeeper.program.types import Kind
 from viewkeeper.sql.lowering.values import Lowered, convert, null_of
-from viewkeeper.sql.reading import function_name
+from viewkeeper.sql.reading import Statement, function_name
 from viewkeeper.sql.types import DATE_TYPE, DOUBLE, STRING, TIMESTAMP_TYPE, SqlType
 
 if TYPE_CHECKING:
@@ -20,18 +21,20 @@ KNOWN = "docs/sql.md lists the functions."
 
 
 def refuse_number(node: exp.Expr, given: int, least: int, most: int, into: Expressions) -> NoReturn:
-    fewest = f"{least} or " if least == most - 1 else f"{least} to " if least < most else ""
-    why = f"takes {fewest}{counted(most, 'argument')}, not {given}"
+    if most is MANY:
+        number = f"{least} or more arguments"
+    else:
+        number = f"{least} or {counted(most, 'argument')}" if least < most else counted(most, "argument")
+    why = f"takes {number}, not {given}"
     into.statement.refuse("SQL_FUNCTION", node, function=function_name(node, into.statement.source), why=why, hint=KNOWN)
 
 
-def refuse_others(node: exp.Expr, parts: tuple[str, ...], into: Expressions) -> None:
+def refuse_others(node: exp.Expr, parts: tuple[str, ...], statement: Statement) -> None:
     """Refuses arguments that sqlglot knows of another dialect."""
     for name, value in node.args.items():
         if name not in parts and isinstance(value, (exp.Expr, list)) and value:
             why = "has an argument that it does not take"
-            name = function_name(node, into.statement.source)
-            into.statement.refuse("SQL_FUNCTION", node, function=name, why=why, hint=KNOWN)
+            statement.refuse("SQL_FUNCTION", node, function=function_name(node, statement.source), why=why, hint=KNOWN)
 
 
 def argument(value: Lowered, wanted: SqlType, node: exp.Expr, into: Expressions) -> Lowered:

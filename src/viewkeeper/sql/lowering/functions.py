@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from sqlglot import exp
 
 from viewkeeper.errors import closest, shortened
 from viewkeeper.program.ast import Call, Constant, Term
+from viewkeeper.program.signatures import MANY
 from viewkeeper.program.types import FLOAT, NUMBER, SYMBOL, Kind
 from viewkeeper.sql.lowering.arguments import KNOWN, argument, refuse_number, refuse_others
 from viewkeeper.sql.lowering.evaluating import Doubt
@@ -60,7 +62,6 @@ _SIMPLE: dict[type[exp.Expr], Simple] = {
     exp.Right: _simple("sql_right", "this expression", "sn", STRING),
     exp.Repeat: _simple("sql_repeat", "this times", "sn", STRING),
     exp.Reverse: _simple("sql_reverse", "this", "s", STRING),
-    exp.Initcap: _simple("sql_initcap", "this", "s", STRING),
     exp.Translate: _simple("sql_translate", "this from_ to", "sss", STRING),
     exp.SplitPart: _simple("sql_split_part", "this delimiter part_index", "ssn", STRING),
     exp.Ascii: _simple("sql_ascii", "this", "s", BIGINT),
@@ -119,6 +120,7 @@ _NAMED: dict[str, Simple] = {
     "log1p": _simple("sql_log1p", "0", "f", DOUBLE, may_be_null=True),
     "expm1": _simple("sql_expm1", "0", "f", DOUBLE),
     "hypot": _simple("sql_hypot", "0 1", "ff", DOUBLE),
+    "initcap": _simple("sql_initcap", "0", "s", STRING),
     "crc32": _simple("sql_crc32", "0", "s", BIGINT),
     "find_in_set": _simple("sql_find_in_set", "0 1", "ss", BIGINT),
     "regexp": _simple("sql_rlike", "0 1", "ss", BOOLEAN),
@@ -135,13 +137,13 @@ def lower_function(node: exp.Expr, into: Expressions) -> Lowered:
     """Refuses what is not known."""
     simple = _SIMPLE.get(type(node))
     if simple is not None:
-        refuse_others(node, simple.parts, into)
+        refuse_others(node, simple.parts, into.statement)
         return _call(simple, [node.args.get(part) for part in simple.parts], node, into)
     if isinstance(node, exp.Anonymous):
         return _named(node, into)
     special = _SPECIAL.get(type(node))
     if special is not None:
-        refuse_others(node, (*_PARTS, *_OTHER_PARTS.get(type(node), ())), into)
+        refuse_others(node, (*_PARTS, *_OTHER_PARTS.get(type(node), ())), into.statement)
         return special(node, into)
     if isinstance(node, _NOT_FIXED):
         into.statement.refuse(
@@ -269,10 +271,23 @@ def _like(node: exp.Expr, into: Expressions) -> Lowered:
     if isinstance(node, exp.Escape):
         escape = into.constant(node.expression).term if isinstance(node.expression, exp.Literal) else escape
         node = node.this
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _like_several(node, escape, into)
     text, pattern = (argument(into.value(part), STRING, part, into) for part in (node.this, node.expression))
     function = "sql_ilike" if isinstance(node, exp.ILike) else "sql_like"
     found = boolean(Call(function, (text.term, pattern.term, escape)), text.nullable or pattern.nullable)
     return boolean(Call("sql_not", (found.term,)), found.nullable) if node.args.get("negate") else found
+
+
+def _like_several(node: exp.Expr, escape: Term, into: Expressions) -> Lowered:
+    """LIKE ANY and LIKE ALL of patterns; with NOT each of them is denied."""
+    patterns = node.expression.this
+    if isinstance(patterns, exp.Query) or escape != Constant("\\", SYMBOL):
+        into.statement.refuse("SQL_UNSUPPORTED", node, what="this LIKE of several patterns", hint="Write a list of patterns.")
+    single = [patterns.this] if isinstance(patterns, exp.Paren) else patterns.expressions
+    parts = [type(node)(this=node.this, expression=part, negate=node.args.get("negate")) for part in single]
+    joined = exp.Or if isinstance(node.expression, exp.Any) else exp.And
+    return into.value(functools.reduce(lambda left, right: joined(this=left, expression=right), parts))
 
 
 def _sha2(node: exp.Expr, into: Expressions) -> Lowered:
@@ -409,7 +424,7 @@ def _try_divide(operator: type[exp.Expr], parts: Sequence[exp.Expr], node: exp.E
 def _most(function: str) -> Callable[[exp.Expr, Expressions], Lowered]:
     def lower(node: exp.Expr, into: Expressions) -> Lowered:
         if not node.expressions:
-            refuse_number(node, 1, 2, 1000, into)
+            refuse_number(node, 1, 2, MANY, into)
         values = into.alike([into.value(part) for part in (node.this, *node.expressions)], node)
         return Lowered(Call(function, tuple(v.term for v in values)), values[0].type, all(v.nullable for v in values))
 

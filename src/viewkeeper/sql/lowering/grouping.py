@@ -102,6 +102,8 @@ def is_aggregate(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in _BY_NAME
+    if isinstance(node, exp.Any) and isinstance(node.parent, (exp.Like, exp.ILike)):
+        return False
     if isinstance(node, exp.Any):
         return not isinstance(node.this, exp.Query) and not isinstance(getattr(node.this, "this", None), exp.Query)
     return isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Grouping, exp.GroupingId))
@@ -192,7 +194,7 @@ class Groups:
             hint = "There are count, sum, avg, min, max, stddev, variance, bool_and, bool_or, count_if and any_value."
             self.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="cannot be kept", hint=hint)
         if kind is not exp.Count and len(function.expressions) > isinstance(function, exp.Anonymous):
-            refuse_others(function, ("this",), expressions)
+            refuse_others(function, ("this",), self.builder.statement)
         if isinstance(argument, exp.Paren):
             argument = argument.this
         if isinstance(argument, exp.Distinct):

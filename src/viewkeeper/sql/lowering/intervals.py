@@ -105,7 +105,7 @@ def _of_unit(amount: str, unit: str, node: exp.Expr, into: Expressions) -> Inter
 
 def _checked(found: Interval, node: exp.Expr, into: Expressions) -> Interval:
     bits = 31 if found.of_months else 63
-    if not isinstance(found.amount.constant, int) or not -(2**bits) <= found.amount.constant < 2**bits:
+    if isinstance(found.amount.constant, int) and not -(2**bits) < found.amount.constant < 2**bits:
         into.statement.refuse("SQL_TYPE", node, why="the interval is too long", hint="Write a smaller number.")
     return found
 
@@ -148,7 +148,7 @@ def made_interval(node: exp.Anonymous, into: Expressions) -> Interval | None:
         if value.type.kind is not Kind.NUMBER:
             _refuse(part, into, f"{node.name} of a {value.type}", "Use CAST(… AS BIGINT).")
         total = _sum(total, _times(value, MONTHS.get(unit) or MICROSECONDS[unit]))
-    return Interval(total, end)
+    return _checked(Interval(total, end), node, into)
 
 
 # ---- arithmetic
@@ -188,7 +188,8 @@ def between(left: Lowered, right: Lowered) -> Interval:
 def added(left: Interval, right: Interval, node: exp.Expr, into: Expressions) -> Interval:
     if left.of_months != right.of_months:
         _refuse(node, into, "an interval of months and of days or less", "Add one after the other to the date.")
-    return Interval(_sum(left.amount, right.amount), max(left.end, right.end, key=_FINENESS.index))
+    found = Interval(_sum(left.amount, right.amount), max(left.end, right.end, key=_FINENESS.index))
+    return _checked(found, node, into)
 
 
 def _product(interval: Interval, factor: Lowered, node: exp.Expr, into: Expressions) -> Interval:
@@ -196,7 +197,7 @@ def _product(interval: Interval, factor: Lowered, node: exp.Expr, into: Expressi
         _refuse(node, into, f"an interval multiplied by a {factor.type}", "Multiply it by a whole number.")
     end = "MONTH" if interval.of_months else "SECOND"
     if isinstance(interval.amount.constant, int):
-        return Interval(_times(factor, interval.amount.constant), end)
+        return _checked(Interval(_times(factor, interval.amount.constant), end), node, into)
     nullable = interval.amount.nullable or factor.nullable
     return Interval(Lowered(Call("*", (interval.amount.term, factor.term)), BIGINT, nullable), end)
 
