@@ -248,6 +248,7 @@ NAMED = {
     "SELECT d - d FROM t": "an interval on its own is not supported",
     "SELECT d + INTERVAL (x) DAY FROM t": "an interval of a computed number is not supported",
     "SELECT d + INTERVAL 1 MONTH 2 DAYS FROM t": "an interval of months and of days or less is not supported",
+    "SELECT '2024-02-29' + INTERVAL 1 DAY FROM t": "an interval cannot be added to a value of type STRING",
     "SELECT d - d > x FROM t": "an interval can be compared with another of months, or another of days and less, only",
     "SELECT 1.5 * INTERVAL 1 DAY FROM t": "an interval multiplied by a DECIMAL(2,1) is not supported",
     "SELECT EXTRACT(EPOCH FROM d) FROM t": "EXTRACT of EPOCH is not supported",

@@ -374,8 +374,10 @@ def _as_number(given: exp.Expr, into: Expressions) -> Lowered:
 
 def _hex(node: exp.Expr, into: Expressions) -> Lowered:
     value = into.value(node.this)
-    if value.type.kind not in (Kind.SYMBOL, Kind.BYTES):
+    if value.type.kind in (Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL):
         value = into.cast_to(value, BIGINT, node.this)
+    elif value.type.kind is not Kind.BYTES:
+        value = argument(value, STRING, node.this, into)
     return _applied("sql_hex", [value], STRING)
 
 

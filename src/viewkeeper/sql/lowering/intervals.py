@@ -158,6 +158,8 @@ def combined(
     node: exp.Expr, left: Lowered | Interval, right: Lowered | Interval, into: Expressions
 ) -> Lowered | Interval | None:
     """Sums, differences and products in which there are intervals; None if there are none."""
+    if isinstance(node, exp.Sub) and isinstance(left, Lowered) and isinstance(right, Lowered):
+        left, right = _read(left, right, into), _read(right, left, into)
     match node, left, right:
         case exp.Sub(), Lowered(), Lowered() if left.type.kind in TIMES and right.type.kind in TIMES:
             return between(left, right)
@@ -174,6 +176,12 @@ def combined(
         case exp.Mul(), Interval() as interval, Lowered() as factor:
             return _product(interval, factor, node, into)
     _refuse(node, into, "this arithmetic with an interval", "Intervals are added, subtracted and multiplied by whole numbers.")
+
+
+def _read(value: Lowered, beside: Lowered, into: Expressions) -> Lowered:
+    """A constant text from which a date or timestamp is subtracted, or the other way round, is one, too."""
+    is_text = value.type.kind is Kind.SYMBOL and value.is_constant and beside.type.kind in TIMES
+    return into.read_text(value, beside.type.kind) if is_text else value
 
 
 def between(left: Lowered, right: Lowered) -> Interval:
@@ -204,11 +212,9 @@ def _product(interval: Interval, factor: Lowered, node: exp.Expr, into: Expressi
 
 def shifted(value: Lowered, by: Interval, node: exp.Expr, into: Expressions) -> Lowered:
     """A date or a timestamp and an interval."""
-    if value.type.kind is Kind.SYMBOL and value.is_constant:
-        value = into.read_text(value, Kind.DATE)
     if value.type.kind not in TIMES:
         why = f"an interval cannot be added to a value of type {value.type}"
-        into.statement.refuse("SQL_TYPE", node, why=why, hint="Add it to a date or a timestamp.")
+        into.statement.refuse("SQL_TYPE", node, why=why, hint="Add it to a date or a timestamp: DATE '2024-02-29'.")
     if type(value.constant) is datetime.date and isinstance(by.amount.constant, int) and by.end in ("YEAR", "MONTH", "DAY"):
         return Lowered(Constant(_later(value.constant, by, by.amount.constant, node, into), DATE), DATE_TYPE)
     nullable = value.nullable or by.amount.nullable
