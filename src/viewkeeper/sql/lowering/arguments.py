@@ -37,6 +37,15 @@ def refuse_others(node: exp.Expr, parts: tuple[str, ...], statement: Statement) 
             statement.refuse("SQL_FUNCTION", node, function=function_name(node, statement.source), why=why, hint=KNOWN)
 
 
+def refuse_missing(node: exp.Expr, needed: tuple[str, ...], statement: Statement) -> None:
+    """Refuses a function without all the arguments it needs."""
+    required = (*needed, *(name for name, is_needed in node.arg_types.items() if is_needed))
+    if any(node.args.get(name) is None for name in required):
+        function = node.parent if isinstance(node, exp.TsOrDsToDate) and node.parent is not None else node
+        name = function_name(function, statement.source)
+        statement.refuse("SQL_FUNCTION", function, function=name, why="needs more arguments", hint=KNOWN)
+
+
 def argument(value: Lowered, wanted: SqlType, node: exp.Expr, into: Expressions) -> Lowered:
     """A value where a function takes values of one type."""
     if value.type.kind is None:

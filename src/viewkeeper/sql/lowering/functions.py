@@ -14,7 +14,7 @@ from viewkeeper.errors import closest, shortened
 from viewkeeper.program.ast import Call, Constant, Term
 from viewkeeper.program.signatures import MANY
 from viewkeeper.program.types import FLOAT, NUMBER, SYMBOL, Kind
-from viewkeeper.sql.lowering.arguments import KNOWN, argument, refuse_number, refuse_others
+from viewkeeper.sql.lowering.arguments import KNOWN, argument, refuse_missing, refuse_number, refuse_others
 from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.times import (
     TIMES_BY_NAME,
@@ -138,12 +138,14 @@ def lower_function(node: exp.Expr, into: Expressions) -> Lowered:
     simple = _SIMPLE.get(type(node))
     if simple is not None:
         refuse_others(node, simple.parts, into.statement)
+        refuse_missing(node.this if isinstance(node.this, exp.TsOrDsToDate) else node, (), into.statement)
         return _call(simple, [node.args.get(part) for part in simple.parts], node, into)
     if isinstance(node, exp.Anonymous):
         return _named(node, into)
     special = _SPECIAL.get(type(node))
     if special is not None:
         refuse_others(node, (*_PARTS, *_OTHER_PARTS.get(type(node), ())), into.statement)
+        refuse_missing(node, _NEEDED.get(type(node), ()), into.statement)
         return special(node, into)
     if isinstance(node, _NOT_FIXED):
         into.statement.refuse(
@@ -269,7 +271,10 @@ def _concat_ws(node: exp.Expr, into: Expressions) -> Lowered:
 def _like(node: exp.Expr, into: Expressions) -> Lowered:
     escape: Term = Constant("\\", SYMBOL)
     if isinstance(node, exp.Escape):
-        escape = into.constant(node.expression).term if isinstance(node.expression, exp.Literal) else escape
+        if not isinstance(node.expression, exp.Literal) or not node.expression.is_string or len(node.expression.name) != 1:
+            why, hint = "a text of one character is needed behind ESCAPE", "Write LIKE '10!%' ESCAPE '!'."
+            into.statement.refuse("SQL_TYPE", node, why=why, hint=hint)
+        escape = into.constant(node.expression).term
         node = node.this
     if isinstance(node.expression, (exp.Any, exp.All)):
         return _like_several(node, escape, into)
@@ -575,6 +580,8 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr, Expressions], Lowered]] = {
     exp.BitwiseLeftShift: _bits("bshl"),
     exp.BitwiseRightShift: _bits("bshr"),
 }
+# What some functions need here, beyond what sqlglot asks for.
+_NEEDED: dict[type[exp.Expr], tuple[str, ...]] = {exp.Nvl2: ("false",), exp.SHA2: ("length",)}
 # What special functions look at: these, and some of them others.
 _PARTS = ("this", "expression", "expressions")
 _OTHER_PARTS: dict[type[exp.Expr], tuple[str, ...]] = {

@@ -193,19 +193,27 @@ class Groups:
             name = function_name(function, self.builder.statement.source)
             hint = "There are count, sum, avg, min, max, stddev, variance, bool_and, bool_or, count_if and any_value."
             self.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="cannot be kept", hint=hint)
-        if kind is not exp.Count and len(function.expressions) > isinstance(function, exp.Anonymous):
-            refuse_others(function, ("this",), self.builder.statement)
+        self._refuse_others(function, kind)
         if isinstance(argument, exp.Paren):
             argument = argument.this
         if isinstance(argument, exp.Distinct):
             return self._of_distinct(kind, [expressions.value(a) for a in argument.expressions], condition, node)
         if kind is exp.Count:
             return self._count(argument, function.expressions, condition, expressions)
-        value = expressions.value(argument)
+        of_conditions = kind in (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
+        value = expressions.boolean(argument) if of_conditions else expressions.value(argument)
         self._take_literals()
         if kind is exp.CountIf:
             return self._number_of(_and(condition, value))
         return self._of(kind, value, condition, node, self.body.times())
+
+    def _refuse_others(self, function: exp.Expr, kind: type[exp.Expr]) -> None:
+        """Refuses more arguments than an aggregate takes; only count takes several."""
+        several = kind is exp.Count and not isinstance(function.this, exp.Star)
+        alone = isinstance(function, exp.Anonymous) and len(function.expressions) == 1
+        refuse_others(function, ("this", "expressions") if several or alone else ("this",), self.builder.statement)
+        if kind is not exp.Count and isinstance(function.this, exp.Distinct) and len(function.this.expressions) > 1:
+            refuse_others(function, (), self.builder.statement)
 
     def _take_literals(self) -> None:
         """Subqueries in the arguments of aggregates add to what is grouped."""
