@@ -376,6 +376,13 @@ def dates() -> list[SqlCase]:
         SqlCase("sql_months_until(a, b)", "timestampdiff(MONTH, a, b)", ("timestamp",) * 2, "number", pairs((*TIMES, *MOMENTS))),
         SqlCase("sql_next_day(a, b)", "next_day(a, b)", ("date", "symbol"), "date", [*product((*inner, None), ("mo", "TUE", "Wednesday", "TH", "fri", "SA", "sunday", None))]),
         *(
+            SqlCase(f'sql_try_parse_time(a, "{p}")', f'try_to_timestamp(a, "{p}")', ("symbol",), "timestamp", singles(*xs))
+            for p, xs in {
+                "yyyyMMdd": ("20240229", "20240230", "2024-02-29", ""), "yyyy-MM-dd HH:mm:ss": ("2024-02-29 23:59:59", "2024-02-29 24:00:00", "2024-02-29"),
+                "d/M/yyyy": ("9/2/2024", "9/13/2024", "x"),
+            }.items()
+        ),
+        *(
             SqlCase(f'sql_parse_time(a, "{p}")', f'to_timestamp(a, "{p}")', ("symbol",), "timestamp", singles(*xs))
             for p, xs in {
                 "yyyyMMdd": ("20240229", "00010101", "99991231"), "d/M/yyyy": ("9/2/2024", "09/02/2024", "31/12/1969"), "dd.MM.yy": ("01.02.99", "31.12.00"),

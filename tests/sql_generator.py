@@ -434,7 +434,9 @@ class Generator:
                 times = [] if self.calm else scope.of("t") + scope.of("z")  # DuckDB has no such intervals
                 if times:
                     between = f"{self.pick(times).text} - {self.pick(times).text}"
-                    return f"{between} {self.pick(COMPARISONS)} INTERVAL {self.pick(['1 DAY', '0 DAYS', '-60 DAYS', '12 HOURS'])}"
+                    return (
+                        f"{between} {self.pick(COMPARISONS)} INTERVAL {self.pick(['1 DAY', '0 DAYS', '-60 DAYS', '12 HOURS'])}"
+                    )
         left = self.value(kind, scope, self.pick([0, 0, 1]))
         return f"{text if self.chance(0.6) else left} {self.pick(COMPARISONS)} {self.value(kind, scope, self.pick([0, 0, 1]))}"
 

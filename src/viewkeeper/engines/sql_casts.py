@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from viewkeeper.engines.scalar import Failure, finite
-from viewkeeper.engines.sql_dates import fit_time, make_date
+from viewkeeper.engines.sql_dates import fit_time, make_date, parse_time
 from viewkeeper.engines.sql_numbers import attempted, exact_to_decimal
 from viewkeeper.program.values import DAY_MICROSECONDS, EPOCH_TIME, INT_MAX, INT_MIN
 
@@ -150,5 +150,6 @@ CASTS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_sql_try_text_to_bool": (attempted(sql_text_to_bool, "BAD_TEXT"), "bigint"),
     # A year of more than four digits is a date in Spark, and so it fails here.
     "vk_sql_try_text_to_date": (attempted(sql_text_to_date, "BAD_TEXT"), "bigint"),
+    "vk_sql_try_parse_time": (attempted(parse_time, "BAD_TEXT"), "bigint"),
     "vk_sql_try_text_to_timestamp": (attempted(sql_text_to_timestamp, "BAD_TEXT"), "bigint"),
 }

@@ -351,6 +351,7 @@ def _dates() -> list[Function]:
         fixed("sql_months_until", (TIMESTAMP, TIMESTAMP), NUMBER, "two timestamps"),
         fixed("sql_next_day", (DATE, SYMBOL), DATE, "a date and a symbol", partial=True),
         fixed("sql_parse_time", (SYMBOL, SYMBOL), TIMESTAMP, "two symbols", partial=True),
+        fixed("sql_try_parse_time", (SYMBOL, SYMBOL), TIMESTAMP, "two symbols", nulls=Nulls.PARTIAL),
         Function(
             "sql_date_format", (2, 2), lambda types, _: SYMBOL if types[0].kind in _DAYS and types[1].kind is Kind.SYMBOL else None,
             f"{either} and a symbol", takes=lambda count: [None, SYMBOL],

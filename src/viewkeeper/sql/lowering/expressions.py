@@ -509,9 +509,9 @@ class Expressions:
         wanted = type_of_sql(to)
         if wanted is None:
             self._refuse_type(node, f"there is no type {to.sql('spark')} here", _TYPES)
-        return self._try_cast(value, wanted, node) if gently else self.cast_to(value, wanted, node)
+        return self.try_cast(value, wanted, node) if gently else self.cast_to(value, wanted, node)
 
-    def _try_cast(self, value: Lowered, wanted: SqlType, node: exp.Expr) -> Lowered:
+    def try_cast(self, value: Lowered, wanted: SqlType, node: exp.Expr) -> Lowered:
         """A cast that gives NULL where it would fail."""
         self._check_digits(wanted, node)
         digits: tuple[Term, ...] = ()

@@ -199,6 +199,23 @@ def _read(wanted: SqlType) -> Callable[[Sequence[exp.Expr], exp.Expr, Expression
     return lower
 
 
+def _try_read(wanted: SqlType) -> Callable[[Sequence[exp.Expr], exp.Expr, Expressions], Lowered]:
+    """try_to_date and try_to_timestamp."""
+
+    def lower(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+        value = into.value(arguments[0])
+        if len(arguments) == 1 or value.type.kind is not Kind.SYMBOL:
+            return into.try_cast(value, wanted, node)
+        pattern = _pattern(arguments[1], reading_pattern, into)
+        if not pattern.is_constant:
+            name = function_name(node, into.statement.source)
+            into.statement.refuse("SQL_UNSUPPORTED", node, what=f"{name} with a computed pattern", hint="Write the pattern.")
+        read = Lowered(Call("sql_try_parse_time", (value.term, pattern.term)), TIMESTAMP_TYPE, True)
+        return into.cast_to(read, wanted, node)
+
+    return lower
+
+
 # ---- numbers
 
 
@@ -301,6 +318,8 @@ TIMES_BY_NAME: dict[str, tuple[int, int, By]] = {
     "date_format": (2, 2, _date_format),
     "to_date": (1, 2, _read(DATE_TYPE)),
     "to_timestamp": (1, 2, _read(TIMESTAMP_TYPE)),
+    "try_to_date": (1, 2, _try_read(DATE_TYPE)),
+    "try_to_timestamp": (1, 2, _try_read(TIMESTAMP_TYPE)),
     "unix_timestamp": (0, 2, _unix_timestamp),
     "to_unix_timestamp": (1, 2, _unix_timestamp),
     "from_unixtime": (1, 2, _from_unixtime),
