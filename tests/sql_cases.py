@@ -120,7 +120,8 @@ REAL = {
     "sin": (0.0, 1.0, -3.5), "cos": (0.0, 1.0, 100.0), "tan": (0.0, 1.0), "asin": (-1.0, 0.5), "acos": (0.5, 1.0),
     "atan": (0.0, 1e10), "sinh": (1.0, -2.0), "cosh": (1.0, -2.0), "tanh": (0.5, 100.0), "degrees": (1.0, 3.14),
     "radians": (180.0, -1.0), "ln": (1.0, 2.5, 0.0, -1.0), "log10": (1000.0, 0.0, -2.0, 3.0), "log2": (8.0, 0.0, -2.0, 3.0),
-    "log1p": (0.0, -1.0, -2.0, 1e-10),
+    "log1p": (0.0, -1.0, -2.0, 1e-10), "asinh": (0.5, 2.0, 1e3), "acosh": (1.0, 2.5), "atanh": (0.5, -0.25), "cot": (1.0, -2.5), "sec": (0.0, 2.5),
+    "csc": (1.0, -2.5),
 }  # fmt: skip
 
 
@@ -175,6 +176,48 @@ def numbers() -> list[SqlCase]:
         SqlCase("sql_log(a, b)", "log(a, b)", ("float",) * 2, "float", [(2.0, 10.0), (10.0, 0.0), (-1.0, 3.0), (0.5, 3.0), (None, 1.0)], True),
         SqlCase("sql_atan2(a, b)", "atan2(a, b)", ("float",) * 2, "float", [(1.0, 2.0), (0.0, -1.0), (-1.0, 0.0), (0.0, 0.0), (1.0, None)], True),
         *(SqlCase(f"sql_{n}(a)", f"{n}(a)", ("float",), "float", singles(*xs), True) for n, xs in REAL.items()),
+        SqlCase("sql_hypot(a, b)", "hypot(a, b)", ("float",) * 2, "float", [(3.0, 4.0), (0.0, -1.5), (1e200, 1e200), (None, 1.0)], True),
+        SqlCase("sql_rint(a)", "rint(a)", ("float",), "float", [(x,) for x in (*FLOATS, 3.5, -3.5, 1e300)]),
+        *(
+            SqlCase(f"sql_bround(a, {n})", f"bround(a, {n})", ("number",), "number", [(x,) for x in NUMBERS if n > -1 or x is None or abs(x) < 10**17])
+            for n in (0, 2, -1, -2, -20)
+        ),
+        *(
+            SqlCase(f"sql_bround(a, {n})", f"bround(a, {n})", ("float",), "float", [(x,) for x in (*FLOATS, 1.005, 2.675, -0.05, 0.25, 0.35)])
+            for n in (0, 1, 2, 20, -1)
+        ),
+        *(
+            SqlCase(f"sql_bround(a, {n})", f"bround(a, {n})", ("decimal(18,4)",), f"decimal(18,{max(0, min(4, n))})", [(x,) for x in (*FINE, D("2.5000"), D("0.0005"))])
+            for n in (0, 1, 3, 4, 9, -1)
+        ),
+        *(
+            SqlCase(f"sql_try_{n}(a, b)", f"try_{n}(a, b)", ("number",) * 2, "number", pairs((*NUMBERS, LOWEST)))
+            for n in ("add", "subtract", "multiply")
+        ),
+        SqlCase("sql_factorial(a)", "factorial(int(a))", ("number",), "number", singles(0, 1, 20, 21, -1)),
+        SqlCase("sql_bit_count(a)", "bit_count(a)", ("number",), "number", [(x,) for x in (*NUMBERS, LOWEST)]),
+        SqlCase(
+            "sql_width_bucket(a, b, c, 5)", "width_bucket(a, b, c, 5)", ("float",) * 3, "number",
+            [*product((-1.0, 0.0, 0.1, 5.3, 9.99, 10.0, 11.0, None), (0.0, 10.0), (10.0, 0.0, 0.2, None))],
+        ),
+        *(SqlCase(f"sql_width_bucket(a, 0.0, 1.0, {n})", f"width_bucket(a, 0.0D, 1.0D, {n}L)", ("float",), "number", singles(0.3)) for n in (0, -1, HIGHEST, 10**6)),
+        SqlCase("sql_hex(a)", "hex(a)", ("number",), "symbol", [(x,) for x in (*NUMBERS, LOWEST)]),
+        SqlCase("sql_hex(a)", "hex(a)", ("symbol",), "symbol", [(x,) for x in TEXTS]),
+        SqlCase("sql_hex(a)", "hex(a)", ("bytes",), "symbol", [(x,) for x in COMPARED["bytes"]]),
+        SqlCase("sql_unhex(a)", "unhex(a)", ("symbol",), "bytes", singles("", "1F", "f", "0aB", "xyz", "1 ", "é")),
+        SqlCase("sql_bin(a)", "bin(a)", ("number",), "symbol", [(x,) for x in (*NUMBERS, LOWEST)]),
+        SqlCase(
+            "sql_conv(a, b, c)", "conv(a, int(b), int(c))", ("symbol", "number", "number"), "symbol",
+            [*product(("0", "100", "-10", "ff", "zZ9", " 12", "1.5", "", "x", "FFFFFFFFFF", None), (10, 16, 36), (2, 10, -10, 36, -16)),
+             *product(("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "18446744073709551615"), (10,), (2, 10, -10, 36, -16)), ("1", 1, 10), ("1", 10, 37), ("1", 37, 10), ("1", 10, 1), ("1", 10, -37)],
+        ),
+        *(
+            SqlCase("sql_format_number(a, b)", "format_number(a, int(b))", (t, "number"), "symbol", [*product(xs, (0, 1, 2, 5, -1, None))])
+            for t, xs in {
+                "number": NUMBERS, "decimal(18,4)": (*FINE, D("12345678.1250"), D("0.1250")),
+                "float": (*FLOATS, 0.125, 1.005, 0.285, -0.001, 1e22, 1234567.891, 2.675),
+            }.items()
+        ),
     ]  # fmt: skip
     for n in ("ceil", "floor"):
         found += [
@@ -245,6 +288,18 @@ def casts() -> list[SqlCase]:
         SqlCase("sql_text_to_bool(a)", "CAST(a AS BOOLEAN)", ("symbol",), "bool", singles("t", "TRUE", " yes ", "y", "1", "f", "False", "no", "N", "0")),
         SqlCase("sql_text_to_date(a)", "CAST(a AS DATE)", ("symbol",), "date", singles(*days)),
         SqlCase("sql_text_to_timestamp(a)", "CAST(a AS TIMESTAMP)", ("symbol",), "timestamp", singles(*times)),
+        *(
+            SqlCase(f"sql_try_text_to_{to}(a)", f"try_cast(a AS {native})", ("symbol",), to, singles(*texts, "", "x", "1 2", "é"))
+            for to, native, texts in (
+                ("number", "BIGINT", (*whole, "1.5", "9223372036854775808")), ("float", "DOUBLE", (*real, "1,5")), ("bool", "BOOLEAN", ("t", " YES ", "0", "2")),
+                ("date", "DATE", (*days, "2024-02-30", "24-01-01")), ("timestamp", "TIMESTAMP", (*times, "2024-02-30", "2024-02-29 25:00:00")),
+            )
+        ),
+        SqlCase("sql_try_text_to_decimal(a, 4, 1)", "try_cast(a AS DECIMAL(4, 1))", ("symbol",), "decimal(4,1)", singles("1.25", "999.94", "999.95", "1e9", "x", "")),
+        SqlCase("sql_try_decimal(a, 4, 1)", "try_cast(a AS DECIMAL(4, 1))", ("number",), "decimal(4,1)", singles(0, 999, -999, 1000)),
+        SqlCase("sql_try_decimal(a, 4, 1)", "try_cast(a AS DECIMAL(4, 1))", ("float",), "decimal(4,1)", singles(0.05, 999.94, 999.95, -1e300)),
+        SqlCase("sql_try_decimal(a, 4, 1)", "try_cast(a AS DECIMAL(4, 1))", ("decimal(18,4)",), "decimal(4,1)", singles(D("1.0500"), D("-999.9500"))),
+        SqlCase("sql_try_to_number(a)", "try_cast(a AS BIGINT)", ("float",), "number", singles(0.5, -1.9, 1e18, 1e19, -1e300)),
         *(SqlCase("sql_to_bool(a)", "CAST(a AS BOOLEAN)", (t,), "bool", [(x,) for x in COMPARED[t]]) for t in ("number", "float", "decimal(18,2)")),
         SqlCase("sql_date_of(a)", "CAST(a AS DATE)", ("timestamp",), "date", [(x,) for x in TIMES]),
         SqlCase("sql_timestamp_of(a)", "CAST(a AS TIMESTAMP)", ("date",), "timestamp", [(x,) for x in DATES]),
@@ -259,6 +314,19 @@ PATTERNS = (
     "yyyy-MM-dd", "y/M/d", "yy", "HH:mm:ss.SSS", "h:m a", "K k H", "EEE, d MMM yyyy", "EEEE MMMM", "E", "D", "DDD", "Q", "QQ",
     "'day' d''s", "''", "yyyyMMdd'T'HHmmss", "SSSSSS", "M L",
 )  # fmt: skip
+
+
+# Months that are shorter than others, and times of day before and after those of others.
+MOMENTS = tuple(
+    datetime.datetime.fromisoformat(t + "+00:00")
+    for t in (
+        "2024-01-31T10:30:00",
+        "2024-02-29T10:29:59.9",
+        "2024-03-31T00:00:00",
+        "2023-02-28T23:00:00",
+        "2024-03-30T10:30:00",
+    )
+)
 
 
 def dates() -> list[SqlCase]:
@@ -299,12 +367,45 @@ def dates() -> list[SqlCase]:
         ),
         SqlCase("sql_make_date(a, b, c)", "make_date(a, b, c)", ("number",) * 3, "date", [(2024, 2, 29), (1, 1, 1), (9999, 12, 31), (None, 1, 1)]),
         *(SqlCase(f'sql_date_format(a, "{p}")', f'date_format(a, "{p}")', ("timestamp",), "symbol", [(x,) for x in TIMES]) for p in PATTERNS),
+        SqlCase("sql_make_timestamp(a, b, c, 23, 59, 59999999)", "make_timestamp(a, b, c, 23, 59, 59.999999)", ("number",) * 3, "timestamp", [(2024, 2, 29), (1, 1, 1), (9999, 12, 31), (None, 1, 1)]),
+        SqlCase("sql_make_timestamp(2024, 12, 31, a, b, 60000000)", "make_timestamp(2024, 12, 31, a, b, 60)", ("number",) * 2, "timestamp", [(0, 0), (23, 59), (None, 1)]),
+        *(
+            SqlCase(f"sql_months_between(a, b, {how})", f"months_between(a, b, {how})", ("timestamp",) * 2, "float", pairs((*TIMES, *MOMENTS)))
+            for how in ("true", "false")
+        ),
+        SqlCase("sql_months_until(a, b)", "timestampdiff(MONTH, a, b)", ("timestamp",) * 2, "number", pairs((*TIMES, *MOMENTS))),
+        SqlCase("sql_next_day(a, b)", "next_day(a, b)", ("date", "symbol"), "date", [*product((*inner, None), ("mo", "TUE", "Wednesday", "TH", "fri", "SA", "sunday", None))]),
+        *(
+            SqlCase(f'sql_try_parse_time(a, "{p}")', f'try_to_timestamp(a, "{p}")', ("symbol",), "timestamp", singles(*xs))
+            for p, xs in {
+                "yyyyMMdd": ("20240229", "20240230", "2024-02-29", ""), "yyyy-MM-dd HH:mm:ss": ("2024-02-29 23:59:59", "2024-02-29 24:00:00", "2024-02-29"),
+                "d/M/yyyy": ("9/2/2024", "9/13/2024", "x"),
+            }.items()
+        ),
+        *(
+            SqlCase(f'sql_parse_time(a, "{p}")', f'to_timestamp(a, "{p}")', ("symbol",), "timestamp", singles(*xs))
+            for p, xs in {
+                "yyyyMMdd": ("20240229", "00010101", "99991231"), "d/M/yyyy": ("9/2/2024", "09/02/2024", "31/12/1969"), "dd.MM.yy": ("01.02.99", "31.12.00"),
+                "yyyy-MM-dd HH:mm:ss": ("2024-02-29 23:59:59", "1969-12-31 00:00:00"), "yyyy-MM-dd HH:mm:ss.SSS": ("2024-02-29 10:11:12.5", "2024-02-29 10:11:12.123"),
+                "yyyy-MM-dd'T'HH:mm:ss.SSSSSS": ("2024-02-29T10:11:12.123456", "2024-02-29t10:11:12.1"), "MMM d yyyy": ("Feb 29 2024", "feb 1 2023", "MAY 31 2024"),
+                "d MMMM yyyy": ("29 February 2024", "1 may 1970"), "HH:mm": ("10:11",), "yyyy": ("2024",), "MM/yyyy": ("02/2024",),
+                "dd.MM.yyyy h:mm a": ("01.02.2024 12:30 AM", "01.02.2024 12:30 PM", "01.02.2024 3:05 pm"), "y-M-d H:m:s": ("2024-2-9 1:2:3",),
+            }.items()
+        ),
         SqlCase('sql_date_format(a, "d.M.y H")', "date_format(a, 'd.M.y H')", ("date",), "symbol", [(x,) for x in DATES]),
     ]  # fmt: skip
     return found
 
 
 LONGER = (*TEXTS, "hello world", "o'neil-smith x", "ÀÉÎ", "ŉ ǆ ﬁ", "ΑΣ ΣΑΣ", "aXbXXc", "ababab")
+
+
+REGEX_TEXTS = ("", "a", "ab-12", "a\n", "a\r\n", "a\rb", "٣", "é b", "😀x1", "A.b$", "[x]", "aab-77 ab-8", None)
+PLAIN_TEXTS = tuple(t for t in REGEX_TEXTS if t != "😀x1")  # matches of nothing: Java finds one inside of 😀
+REGEXES = (
+    "a$", "a.b", "\\d+", "\\w", "\\bb", "\\s", "^$", "x*", "(?i)a\\.B", "[^a-c]", "[\\w-]+", "\\Q.b\\E", "\\p{Alpha}+", "[\\p{Punct}]", "(a+?)b", "a{2}", "(?:ab|12)",
+    "(.)\\1", "\\Aa\\z", "a\\Z", "(?s).b", "a(?=b)", "(?<!a)b", "\\$", "[.$]", "\\[x\\]", "[a\\]]", "\\u0061", "(?<n>a)", "a++b", "b|", "-\\d{1,2}$", "[😀é]",
+)  # fmt: skip
 
 
 def texts() -> list[SqlCase]:
@@ -361,6 +462,25 @@ def texts() -> list[SqlCase]:
         SqlCase('sql_like(a, "a\\\\_%")', "a LIKE 'a\\\\_%'", one, "bool", singles("a_x", "abx", "a_")),
         SqlCase('sql_ilike(a, "A%")', "a ILIKE 'A%'", one, "bool", singles("abx", "b", "Ab")),
         SqlCase("sql_rlike(a, b)", "a RLIKE b", two, "bool", list(product(LONGER, ("a", "^a", "b$", "[a-c]+", "l{2}", "", "(x|o)", None)))),
+        *(SqlCase(f"sql_{n}(a)", f"{n}(a)", one, result, [(x,) for x in LONGER]) for n, result in (("sha1", "symbol"), ("crc32", "number"), ("octet_length", "number"))),
+        SqlCase("sql_octet_length(a)", "octet_length(a)", ("bytes",), "number", [(x,) for x in COMPARED["bytes"]]),
+        SqlCase("sql_soundex(a)", "soundex(a)", one, "symbol", singles("", "Miller", "Ashcraft", "Pfister", "tymczak", "9ab", "é", "aé b", "Honeyman", "lloyd", "a-a")),
+        SqlCase("sql_levenshtein(a, b)", "levenshtein(a, b)", two, "number", [*pairs(("", "abc", "kitten", "sitting", "é😀x", "éx", None))]),
+        SqlCase("sql_find_in_set(a, b)", "find_in_set(a, b)", two, "number", [*product(("", "a", "b", "a,b", "é", None), ("", "a,b", "b,,é", ",", None))]),
+        SqlCase("sql_overlay(a, b, c)", "overlay(a, b, int(c))", ("symbol", "symbol", "number"), "symbol",
+                [*product(("", "abc", "é😀xyz", None), ("", "X", "long text"), (-7, -1, 0, 1, 2, 9, None))]),
+        *(SqlCase(f'sql_overlay(a, "Xy", b, {n})', f"overlay(a, 'Xy', int(b), {n})", ("symbol", "number"), "symbol",
+                  [*product(("", "abc", "é😀xyz"), (-2, 0, 1, 3, 9))]) for n in (-1, 0, 1, 7)),
+        SqlCase("sql_substring_index(a, b, c)", "substring_index(a, b, int(c))", ("symbol", "symbol", "number"), "symbol",
+                [*product(("", "a.b.c", "aXXbXXXc", ".a.", None), ("", ".", "XX", "a", None), (0, 1, 2, -1, -2, 9, -9))]),
+        SqlCase("sql_rlike(a, b)", "a RLIKE b", two, "bool", [*product(REGEX_TEXTS, REGEXES)]),
+        SqlCase("sql_regexp_count(a, b)", "regexp_count(a, b)", two, "number", [*product(PLAIN_TEXTS, REGEXES)]),
+        SqlCase("sql_regexp_instr(a, b)", "regexp_instr(a, b)", two, "number", [*product(REGEX_TEXTS, REGEXES)]),
+        SqlCase("sql_regexp_substr(a, b)", "regexp_substr(a, b)", two, "symbol", [*product(REGEX_TEXTS, REGEXES)]),
+        SqlCase("sql_regexp_extract(a, b, c)", "regexp_extract(a, b, int(c))", ("symbol", "symbol", "number"), "symbol",
+                [*product(REGEX_TEXTS, ("(a)|(b)", "([a-z]+)-?(\\d*)", "(?<first>.)(.)?", None), (0, 1, 2, None))]),
+        SqlCase("sql_regexp_replace(a, b, c)", "regexp_replace(a, b, c)", three, "symbol",
+                [*product(PLAIN_TEXTS, ("([a-z]?)(\\d)?", "(b)|(x)", "(?<first>.)(.)"), ("", "-", "<$0>", "$2$1", "$11", "\\$\\\\", None)), ("ab", "(?<it>a)", "${it}${it}")]),
         SqlCase("sql_concat_ws(a, b, c)", "concat_ws(a, b, c)", three, "symbol", list(product((",", "", "é", None), ("x", None), ("", "y", None)))),
         SqlCase("sql_concat_ws(a)", "concat_ws(a)", one, "symbol", singles(",")),
         SqlCase("sql_chr(a)", "chr(a)", ("number",), "symbol", singles(65, 233, 321, -5, 255)),
@@ -440,4 +560,15 @@ FAILURES: list[SqlFailure] = [
     SqlFailure("sql_substring(a, b)", ("symbol", "number"), "symbol", ("a", 2**40), "OVERFLOW"),
     SqlFailure("sql_repeat(a, b)", ("symbol", "number"), "symbol", ("a", 2**40), "OVERFLOW"),
     SqlFailure("sql_chr(a)", ("number",), "symbol", (256,), "OVERFLOW"),
+    SqlFailure("sql_rlike(a, b)", ("symbol",) * 2, "bool", ("a", "[a&&b]"), "BAD_TEXT"),
+    *(SqlFailure("sql_regexp_extract(a, b, c)", ("symbol", "symbol", "number"), "symbol", ("a", "(a)", n), "BAD_TEXT") for n in (2,)),
+    *(SqlFailure("sql_regexp_replace(a, b, c)", ("symbol",) * 3, "symbol", ("a", "(a)", by), "BAD_TEXT") for by in ("$", "$2")),
+    *(SqlFailure('sql_parse_time(a, "yyyy-MM-dd")', ("symbol",), "timestamp", (text,), "BAD_TEXT") for text in ("2024-02-30", " 2024-02-01")),
+    SqlFailure("sql_parse_time(a, b)", ("symbol",) * 2, "timestamp", ("2024", "YYYY"), "BAD_TEXT"),
+    SqlFailure("sql_next_day(a, b)", ("date", "symbol"), "date", (datetime.date(2024, 1, 1), "Tag"), "BAD_TEXT"),
+    SqlFailure("sql_next_day(a, b)", ("date", "symbol"), "date", (datetime.date(9999, 12, 31), "Mon"), "OVERFLOW"),
+    SqlFailure("sql_make_timestamp(a, b, c, 23, 59, 60000001)", ("number",) * 3, "timestamp", (2024, 1, 1), "OVERFLOW"),
+    SqlFailure("sql_conv(a, b, c)", ("symbol", "number", "number"), "symbol", ("18446744073709551616", 10, 16), "OVERFLOW"),
+    SqlFailure("sql_bround(a, -1)", ("number",), "number", (HIGHEST,), "OVERFLOW"),
+    SqlFailure("sql_try_text_to_date(a)", ("symbol",), "date", ("10000-01-01",), "OVERFLOW"),
 ]  # fmt: skip

@@ -430,6 +430,13 @@ class Generator:
                 numbers = [v for k in "imd" for v in scope.of(k)]
                 if numbers:
                     return f"{self.pick(numbers).text} {self.pick(COMPARISONS)} {self.pick(numbers).text}"
+            case 9:
+                times = [] if self.calm else scope.of("t") + scope.of("z")  # DuckDB has no such intervals
+                if times:
+                    between = f"{self.pick(times).text} - {self.pick(times).text}"
+                    return (
+                        f"{between} {self.pick(COMPARISONS)} INTERVAL {self.pick(['1 DAY', '0 DAYS', '-60 DAYS', '12 HOURS'])}"
+                    )
         left = self.value(kind, scope, self.pick([0, 0, 1]))
         return f"{text if self.chance(0.6) else left} {self.pick(COMPARISONS)} {self.value(kind, scope, self.pick([0, 0, 1]))}"
 
@@ -536,6 +543,7 @@ class Generator:
             "i": [
                 f"({get()} + {get()})", f"({get()} - {get()})", f"(({get()} * {get()}) % 7)", f"({get()} % 3)", f"({get()} div 2)",
                 f"abs({get()})", f"(- {get()})", f"length({get('s')})", f"year({get('t')})", f"datediff({get('t')}, {get('t')})",
+                f"EXTRACT(DAY FROM {get('z')} - {get('t')})", f"try_cast({get('s')} AS BIGINT)", f"timestampdiff(MONTH, {get('t')}, {get('z')})",
             ],
             "m": [
                 f"({get()} + {get()})", f"({get()} - {get()})", f"(- {get()})", f"CAST({get('i')} AS DECIMAL(10,2))",
@@ -545,9 +553,10 @@ class Generator:
             "s": [
                 f"upper({get()})", f"substring({get()}, 1, 1)", f"({get()} || {get()})", f"concat({get()}, {get()})",
                 f"CAST({get('i')} AS STRING)", f"CAST({get('t')} AS STRING)", f"trim({get()})", f"CAST({get('b')} AS STRING)",
+                f"regexp_replace({get()}, '(a)(b)?', '$2<$1>')", f"date_format({get('t')}, 'EEE d MMM')",
             ],
-            "t": [f"date_add({get()}, 1)", f"CAST({get('z')} AS DATE)", f"last_day({get()})", f"({get()} + INTERVAL 1 MONTH)"],
-            "z": [f"CAST({get('t')} AS TIMESTAMP)", f"date_trunc('day', {get()})"],
+            "t": [f"date_add({get()}, 1)", f"CAST({get('z')} AS DATE)", f"last_day({get()})", f"({get()} + INTERVAL 1 MONTH)", f"({get()} + ({get()} - {get()}))"],
+            "z": [f"CAST({get('t')} AS TIMESTAMP)", f"date_trunc('day', {get()})", f"({get()} + {get('i')} % 9 * INTERVAL 1 HOUR)"],
             "b": [],
         }  # fmt: skip
         if self.calm:

@@ -15,10 +15,13 @@ from tests.samples import Row, Value
 from tests.sql_cases import CASES, FAILURES, SqlCase, SqlFailure
 from tests.test_conformance import assert_fails, exactly
 
+from viewkeeper.engines.scalar import Failure
 from viewkeeper.engines.session import our_session
+from viewkeeper.engines.sql_dates import parse_time
 from viewkeeper.errors import ProgramError
 from viewkeeper.language import parse
 from viewkeeper.program.functions import FUNCTIONS
+from viewkeeper.program.java_patterns import BadPattern, java_pattern
 from viewkeeper.rewrite.passes import normalise
 
 NAMES = ("a", "b", "c")
@@ -141,6 +144,37 @@ def test_failures(case: SqlFailure, engine: Subject) -> None:
     columns = ", ".join(f"{name}: {type_}" for name, type_ in zip(NAMES, case.types))
     text = f".decl p({columns})\n.decl h(r: {case.result}?)\nh({case.term}) :- p({', '.join(NAMES[: len(case.types)])})."
     assert_fails(text, {"p": {case.row}}, case.code, engine)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[a&&b]",
+        "[[a]b]",
+        "\\p{L}",
+        "(?m)^a",
+        "(?x) a",
+        "a{,2}",
+        "(?P<n>a)",
+        "(?#a)",
+        "\\h",
+        "\\G",
+        "[]a]",
+        "[a",
+        "\\",
+        "(",
+        "*a",
+    ],
+)
+def test_patterns_that_java_reads_differently_are_refused(pattern: str) -> None:
+    with pytest.raises(BadPattern):
+        java_pattern(pattern)
+
+
+@pytest.mark.parametrize("text", ["2024-02-30", "2024-2-1", " 2024-02-01", "12024-01-01", "0000-01-01", "2024-13-01", ""])
+def test_texts_that_do_not_fit_a_pattern_of_times(text: str) -> None:
+    with pytest.raises(Failure):
+        parse_time(text, "yyyy-MM-dd")
 
 
 # ---- tests, NULL, and what is not evaluated

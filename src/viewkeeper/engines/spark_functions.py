@@ -111,11 +111,15 @@ def _explained(function: str, value: str) -> Failure:
         "match": lambda pattern: scalar.matches(pattern, ""),
         "sql_rlike": lambda pattern: sql_texts.rlike("", pattern),
         "sql_like": lambda pattern: sql_texts.like("", pattern),
+        "sql_regexp": lambda pattern: sql_texts.compiled(pattern),
         "sql_date_format": lambda pattern: sql_dates.format_time(0, pattern),
+        "sql_next_day": lambda name: sql_dates.next_day(0, name),
     }
     module = sql_casts if function.startswith("sql_") else scalar
+    once_more = again.get(function) or getattr(module, function, None)
     try:
-        again[function](value) if function in again else getattr(module, function)(value)
+        if once_more is not None:
+            once_more(value)
     except Failure as failure:
         return failure
     return Failure("BAD_TEXT", function=function, value=value, why="not accepted")

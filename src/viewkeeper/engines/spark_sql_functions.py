@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from viewkeeper.engines.sql import Expression
-from viewkeeper.engines.sqlite_sql_functions import COMPARISONS, chosen, moved, rounding
+from viewkeeper.engines.sqlite_sql_functions import COMPARISONS, FORMS_OF_NUMBERS, chosen, moved, rounding, try_decimal
 from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.types import MAX_PRECISION, Kind, Type
 from viewkeeper.program.values import DAY_MICROSECONDS, FIRST_DAY, LAST_DAY
@@ -64,6 +64,9 @@ _OWN = frozenset(
 _OF_KINDS: dict[tuple[str, Kind], str] = {
     ("sql_mod", Kind.FLOAT): "({0} % {1} + 0.0D)",
     ("sql_round", Kind.FLOAT): "vk_sql_round_float({0}, {1})",
+    ("sql_bround", Kind.NUMBER): "vk_sql_bround_number({0}, {1})",
+    ("sql_bround", Kind.FLOAT): "vk_sql_bround_float({0}, {1})",
+    **FORMS_OF_NUMBERS,
     ("sql_ceil", Kind.NUMBER): "{0}",
     ("sql_ceil", Kind.FLOAT): "vk_sql_float_ceil({0})",
     ("sql_ceil", Kind.DECIMAL): "CAST(ceil({real}) AS BIGINT)",
@@ -103,8 +106,10 @@ def spark_call(function: str, arguments: Sequence[Expression], result: Type) -> 
             return f"{function[4:]}({sql[0]})"
         case "sql_like" | "sql_ilike":
             return _like(function, arguments)
-        case "sql_text_to_decimal":
-            return f"vk_sql_text_to_decimal({sql[0]}, {result.precision}L, {result.scale}L)"
+        case "sql_text_to_decimal" | "sql_try_text_to_decimal":
+            return f"vk_{function}({sql[0]}, {result.precision}L, {result.scale}L)"
+        case "sql_try_decimal":
+            return try_decimal(arguments, result)
         case "sql_date_add":
             return _within(f"{sql[0]} + {sql[1]}", FIRST_DAY, LAST_DAY)
         case "sql_timestamp_add":
@@ -127,14 +132,17 @@ def spark_call(function: str, arguments: Sequence[Expression], result: Type) -> 
             return moved(function, arguments, result)
         case "sql_round" if first.kind is not Kind.FLOAT:
             return _rounded(arguments)
-        case "sql_round" if len(sql) == 1:
-            return f"vk_sql_round_float({sql[0]}, 0L)"
+        case "sql_bround" if first.kind is Kind.DECIMAL:
+            dropped, zeros = rounding(arguments)
+            return f"vk_sql_bround_decimal({sql[0]}, {dropped}, {zeros})" if dropped > 0 else sql[0]
+        case "sql_round" | "sql_bround" if len(sql) == 1:
+            sql.append("0L")
     if function in _OWN:
         return f"{function[4:]}({', '.join(sql)})"
     if function in COMPARISONS:
         return _bool(f" {COMPARISONS[function]} ".join(_at_one_scale(arguments)))
     template = _OF_KINDS.get((function, first.kind)) or _TEMPLATES.get(function) or f"vk_{function}({', '.join(sql)})"
-    return template.format(*sql, real=_real(arguments[0]))
+    return template.format(*sql, real=_real(arguments[0]), scale=first.scale)
 
 
 def _bool(condition: str) -> str:

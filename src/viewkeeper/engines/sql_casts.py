@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from viewkeeper.engines.scalar import Failure, finite
-from viewkeeper.engines.sql_dates import fit_time, make_date
-from viewkeeper.engines.sql_numbers import exact_to_decimal
+from viewkeeper.engines.sql_dates import fit_time, make_date, parse_time
+from viewkeeper.engines.sql_numbers import attempted, exact_to_decimal
 from viewkeeper.program.values import DAY_MICROSECONDS, EPOCH_TIME, INT_MAX, INT_MIN
 
 # ---- to texts
@@ -144,4 +144,12 @@ CASTS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_sql_text_to_bool": (sql_text_to_bool, "bigint"),
     "vk_sql_text_to_date": (sql_text_to_date, "bigint"),
     "vk_sql_text_to_timestamp": (sql_text_to_timestamp, "bigint"),
+    "vk_sql_try_text_to_number": (attempted(sql_text_to_number, "BAD_TEXT"), "bigint"),
+    "vk_sql_try_text_to_float": (attempted(sql_text_to_float, "BAD_TEXT"), "double"),
+    "vk_sql_try_text_to_decimal": (attempted(sql_text_to_decimal, "BAD_TEXT", "OVERFLOW"), "bigint"),
+    "vk_sql_try_text_to_bool": (attempted(sql_text_to_bool, "BAD_TEXT"), "bigint"),
+    # A year of more than four digits is a date in Spark, and so it fails here.
+    "vk_sql_try_text_to_date": (attempted(sql_text_to_date, "BAD_TEXT"), "bigint"),
+    "vk_sql_try_parse_time": (attempted(parse_time, "BAD_TEXT"), "bigint"),
+    "vk_sql_try_text_to_timestamp": (attempted(sql_text_to_timestamp, "BAD_TEXT"), "bigint"),
 }

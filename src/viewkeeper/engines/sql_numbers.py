@@ -13,6 +13,7 @@ from viewkeeper.program.sql_functions import REAL_FUNCTIONS
 from viewkeeper.program.types import MAX_PRECISION
 
 _WIDE = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_UP)
+_EVEN = decimal.Context(prec=2000, rounding=decimal.ROUND_HALF_EVEN)
 _MOST_PLACES = 1100  # no double has more digits after the point
 
 
@@ -82,11 +83,31 @@ def round_decimal(value: int, dropped: int, zeros: int) -> int:
     return fit_digits(half_up(value, 10**dropped) * 10**zeros, MAX_PRECISION)
 
 
-def round_float(value: float, places: int) -> float:
+def round_float(value: float, places: int, context: decimal.Context = _WIDE) -> float:
     if places > _MOST_PLACES:
         return value
     unit = Decimal(1).scaleb(-max(places, -400), _WIDE)
-    return finite(float(Decimal(repr(value)).quantize(unit, context=_WIDE)))
+    return finite(float(Decimal(repr(value)).quantize(unit, context=context))) + 0.0
+
+
+def half_even(dividend: int, divisor: int) -> int:
+    """The quotient, rounded to the nearest number, halves to the even one."""
+    quotient, rest = divmod(abs(dividend), divisor)
+    quotient += 2 * rest > divisor or (2 * rest == divisor and quotient % 2)
+    return quotient if dividend >= 0 else -quotient
+
+
+def bround_number(value: int, places: int) -> int:
+    tens = 10 ** min(max(0, -places), 20)
+    return fit_number(half_even(value, tens) * tens)
+
+
+def bround_decimal(value: int, dropped: int, zeros: int) -> int:
+    return fit_digits(half_even(value, 10**dropped) * 10**zeros, MAX_PRECISION)
+
+
+def bround_float(value: float, places: int) -> float:
+    return round_float(value, places, _EVEN)
 
 
 def float_ceil(value: float) -> int:
@@ -111,6 +132,95 @@ def greatest(*values: Any) -> Any:
 
 def least(*values: Any) -> Any:
     return min((value for value in values if value is not None), default=None)
+
+
+def attempted(function: Callable[..., Any], *codes: str) -> Callable[..., Any]:
+    """A function that gives NULL where it fails with one of the codes."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Failure as failure:
+            if failure.code in codes:
+                return None
+            raise
+
+    return call
+
+
+# ---- bits and buckets
+
+
+def factorial(number: int) -> int | None:
+    return math.factorial(number) if 0 <= number <= 20 else None
+
+
+def bucket(value: float, low: float, high: float, count: int) -> int | None:
+    """In which of so many equal ranges from low to high, which may be the other way round, a value is."""
+    if count <= 0 or count == 2**63 - 1 or low == high:
+        return None
+    if (value < low) if low < high else (value > low):
+        return 0
+    if (value >= high) if low < high else (value <= high):
+        return count + 1
+    return int(float(count) * (value - low if low < high else low - value) / abs(high - low)) + 1
+
+
+def number_in(base: str) -> Callable[[int], str]:
+    """Numbers as texts in a base; negative ones with all 64 bits."""
+    return lambda value: format(value % 2**64, base)
+
+
+def based(text: str, old: int, new: int) -> str | None:
+    """A number in one base as a text in another, which is negative if it may have a sign. What follows the digits is left out."""
+    if not 2 <= old <= 36 or not 2 <= abs(new) <= 36 or not text.strip(" "):
+        return None
+    digits = text.strip(" ").removeprefix("-")
+    number, negative = 0, text.strip(" ").startswith("-")
+    for digit in digits:
+        value = int(digit, 36) if digit.isascii() and digit.isalnum() else 36
+        if value >= old:
+            break
+        number = number * old + value
+    if number >= 2**64:
+        raise Failure("OVERFLOW")
+    if negative and new > 0:
+        number = 2**64 - 1 if number >= 2**63 else -number % 2**64
+    if new < 0 and number >= 2**63:
+        number, negative = 2**64 - number, True
+    return ("-" if negative and new < 0 else "") + _in_base(number, abs(new))
+
+
+def _in_base(number: int, base: int) -> str:
+    digits = ""
+    while number or not digits:
+        number, last = divmod(number, base)
+        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[last] + digits
+    return digits
+
+
+# ---- numbers for people
+
+
+def grouped(value: Decimal, places: int) -> str | None:
+    """12,345.68: halves are rounded to the even digit."""
+    if places < 0:
+        return None
+    return f"{value.quantize(Decimal(1).scaleb(-_places(places), _EVEN), context=_EVEN):,f}"
+
+
+def _places(number: int) -> int:
+    if number > 300:
+        raise Failure("OVERFLOW")
+    return number
+
+
+def grouped_float(value: float, places: int) -> str | None:
+    """As Java does it: a half counts as one only if it is a half exactly."""
+    shown = Decimal(repr(value))
+    unit = Decimal(1).scaleb(-max(0, min(places, 300)), _EVEN)
+    is_half = abs(shown - shown.quantize(unit, decimal.ROUND_DOWN, _EVEN)) * 2 == unit
+    return grouped(Decimal(value) if is_half else shown, places)
 
 
 # ---- real functions
@@ -151,11 +261,34 @@ NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {
     "vk_sql_round_number": (round_number, "bigint"),
     "vk_sql_round_decimal": (round_decimal, "bigint"),
     "vk_sql_round_float": (round_float, "double"),
+    "vk_sql_bround_number": (bround_number, "bigint"),
+    "vk_sql_bround_decimal": (bround_decimal, "bigint"),
+    "vk_sql_bround_float": (bround_float, "double"),
+    "vk_sql_rint": (lambda value: float(round(value)) + 0.0, "double"),
+    "vk_sql_try_add": (attempted(lambda left, right: fit_number(left + right), "OVERFLOW"), "bigint"),
+    "vk_sql_try_subtract": (attempted(lambda left, right: fit_number(left - right), "OVERFLOW"), "bigint"),
+    "vk_sql_try_multiply": (attempted(lambda left, right: fit_number(left * right), "OVERFLOW"), "bigint"),
+    "vk_sql_try_decimal": (attempted(to_decimal, "OVERFLOW"), "bigint"),
+    "vk_sql_try_float_decimal": (attempted(float_to_decimal, "OVERFLOW"), "bigint"),
+    "vk_sql_try_to_number": (attempted(lambda value: fit_number(int(value)), "OVERFLOW"), "bigint"),
+    "vk_sql_factorial": (factorial, "bigint"),
+    "vk_sql_bit_count": (lambda value: (value % 2**64).bit_count(), "bigint"),
+    "vk_sql_width_bucket": (bucket, "bigint"),
+    "vk_sql_hex_number": (number_in("X"), "string"),
+    "vk_sql_bin": (number_in("b"), "string"),
+    "vk_sql_conv": (based, "string"),
+    "vk_sql_format_number": (lambda value, places: grouped(Decimal(value), places), "string"),
+    "vk_sql_format_decimal": (lambda value, places, scale: grouped(Decimal(value).scaleb(-scale), places), "string"),
+    "vk_sql_format_float": (grouped_float, "string"),
     "vk_sql_float_ceil": (float_ceil, "bigint"),
     "vk_sql_float_floor": (float_floor, "bigint"),
     "vk_sql_decimal_ceil": (decimal_ceil, "bigint"),
     "vk_sql_decimal_floor": (decimal_floor, "bigint"),
     **{f"vk_sql_{name}": (real(getattr(math, name)), "double") for name in REAL_FUNCTIONS},
+    "vk_sql_cot": (real(lambda value: 1 / math.tan(value)), "double"),
+    "vk_sql_sec": (real(lambda value: 1 / math.cos(value)), "double"),
+    "vk_sql_csc": (real(lambda value: 1 / math.sin(value)), "double"),
+    "vk_sql_hypot": (real(math.hypot), "double"),
     "vk_sql_ln": (logarithm(math.log), "double"),
     "vk_sql_log10": (logarithm(math.log10), "double"),
     "vk_sql_log2": (logarithm(lambda value: math.log(value) / math.log(2.0)), "double"),

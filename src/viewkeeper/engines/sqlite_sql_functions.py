@@ -17,6 +17,13 @@ from viewkeeper.program.types import Kind, Type
 _LONGEST_PATTERN = 1_000
 COMPARISONS = {"sql_eq": "=", "sql_ne": "<>", "sql_lt": "<", "sql_le": "<=", "sql_gt": ">", "sql_ge": ">="}
 
+# Functions that are Python's on both engines.
+FORMS_OF_NUMBERS: dict[tuple[str, Kind], str] = {
+    ("sql_hex", Kind.NUMBER): "vk_sql_hex_number({0})",
+    ("sql_format_number", Kind.FLOAT): "vk_sql_format_float({0}, {1})",
+    ("sql_format_number", Kind.DECIMAL): "vk_sql_format_decimal({0}, {1}, {scale})",
+}
+
 _TEMPLATES: dict[str, str] = {
     "sql_not": "(NOT {0})",
     "sql_null": "({0} IS NULL)",
@@ -39,6 +46,9 @@ _OF_KINDS: dict[tuple[str, Kind], str] = {
     ("sql_abs", Kind.DECIMAL): "abs({0})",
     ("sql_round", Kind.NUMBER): "vk_sql_round_number({0}, {1})",
     ("sql_round", Kind.FLOAT): "vk_sql_round_float({0}, {1})",
+    ("sql_bround", Kind.NUMBER): "vk_sql_bround_number({0}, {1})",
+    ("sql_bround", Kind.FLOAT): "vk_sql_bround_float({0}, {1})",
+    **FORMS_OF_NUMBERS,
     ("sql_ceil", Kind.NUMBER): "{0}",
     ("sql_ceil", Kind.FLOAT): "vk_sql_float_ceil({0})",
     ("sql_ceil", Kind.DECIMAL): "vk_sql_decimal_ceil({0}, {scale})",
@@ -81,18 +91,20 @@ def sqlite_call(function: str, arguments: Sequence[Expression], result: Type) ->
             return f"vk_sql_float_decimal({sql[0]}, {result.scale}, {result.precision})"
         case "sql_decimal":
             return f"vk_sql_decimal({sql[0]}, {result.scale - first.scale}, {result.precision})"
+        case "sql_try_decimal":
+            return try_decimal(arguments, result)
         case "sql_divide" | "sql_multiply" | "sql_average":
             return moved(function, arguments, result)
-        case "sql_text_to_decimal":
-            return f"vk_sql_text_to_decimal({sql[0]}, {result.precision}, {result.scale})"
+        case "sql_text_to_decimal" | "sql_try_text_to_decimal":
+            return f"vk_{function}({sql[0]}, {result.precision}, {result.scale})"
         case "sql_trim" | "sql_ltrim" | "sql_rtrim":
             return f"{function[4:]}({', '.join(sql)})"
-        case "sql_round" if first.kind is Kind.DECIMAL:
+        case "sql_round" | "sql_bround" if first.kind is Kind.DECIMAL:
             dropped, zeros = rounding(arguments)
-            return f"vk_sql_round_decimal({sql[0]}, {dropped}, {zeros})" if dropped > 0 else sql[0]
+            return f"vk_{function}_decimal({sql[0]}, {dropped}, {zeros})" if dropped > 0 else sql[0]
     if function in COMPARISONS:
         return f" {COMPARISONS[function]} ".join(_at_one_scale(arguments)).join("()")
-    if function == "sql_round" and len(sql) == 1:
+    if function in ("sql_round", "sql_bround") and len(sql) == 1:
         sql.append("0")
     template = _OF_KINDS.get((function, first.kind)) or _TEMPLATES.get(function) or f"vk_{function}({', '.join(sql)})"
     return template.format(*sql, scale=first.scale)
@@ -126,6 +138,14 @@ def moved(function: str, arguments: Sequence[Expression], result: Type) -> str:
     name = "vk_sql_multiply" if function == "sql_multiply" else "vk_sql_divide"
     over = -right.type.scale if function == "sql_multiply" else right.type.scale
     return f"{name}({left.sql}, {right.sql}, {result.scale - left.type.scale + over})"
+
+
+def try_decimal(arguments: Sequence[Expression], result: Type) -> str:
+    """A decimal of so many digits, or NULL."""
+    first = arguments[0]
+    if first.type.kind is Kind.FLOAT:
+        return f"vk_sql_try_float_decimal({first.sql}, {result.scale}, {result.precision})"
+    return f"vk_sql_try_decimal({first.sql}, {result.scale - first.type.scale}, {result.precision})"
 
 
 def rounding(arguments: Sequence[Expression]) -> tuple[int, int]:

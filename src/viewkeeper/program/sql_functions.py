@@ -9,9 +9,11 @@ import re
 from collections.abc import Sequence
 
 from viewkeeper.errors import shortened
+from viewkeeper.program.java_patterns import BadPattern, java_pattern
 from viewkeeper.program.signatures import MANY, CanFail, Function, Nulls, Typing, chosen_from, comparable, convert, fixed, same
 from viewkeeper.program.types import (
     BOOL,
+    BYTES,
     DATE,
     FLOAT,
     MAX_PRECISION,
@@ -27,6 +29,7 @@ from viewkeeper.program.types import (
 _ANY = frozenset(Kind)
 _SIGNED = NUMERIC - {Kind.UNSIGNED}
 _DAYS = frozenset({Kind.DATE, Kind.TIMESTAMP})
+_TEXTS = frozenset({Kind.SYMBOL, Kind.BYTES})
 
 # The units of sql_trunc and sql_date_trunc, in capital letters → what they mean.
 UNITS: dict[str, str] = {
@@ -47,6 +50,10 @@ CAST_KINDS = {
 _CAST_NAMES = {Kind.NUMBER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.BOOL: "BOOLEAN"}
 _PATTERNS = {
     "sql_rlike": ("RLIKE '{}'", r"Correct the pattern: a sign such as ( that stands for itself is written '\\('."),
+    "sql_regexp": ("the pattern '{}'", r"Correct the pattern: a sign such as ( that stands for itself is written '\\('."),
+    "sql_regexp_replace": ("the replacement '{}'", r"$1 is what the first group of the pattern has matched."),
+    "sql_next_day": ("next_day(…, '{}')", "Write Monday, Mon or MO."),
+    "sql_parse_time": ("the text '{}'", "Convert only what can be read, or correct the pattern."),
     "sql_like": ("LIKE '{}'", r"Write \\ before _, % or \\ in a pattern, or choose another sign with ESCAPE."),
     "sql_date_format": (
         "date_format(…, '{}')",
@@ -139,6 +146,10 @@ def _whole(type_: Type, places: int = 0) -> Type:
     return decimal_type(MAX_PRECISION, max(0, min(type_.scale, places)))
 
 
+def _formatted(types: Sequence[Type], _: Sequence[object]) -> Type | None:
+    return SYMBOL if types[0].kind in _SIGNED and types[1].kind is Kind.NUMBER else None
+
+
 def _ceil(types: Sequence[Type], _: Sequence[object]) -> Type | None:
     match types[0].kind:
         case Kind.DECIMAL:
@@ -189,8 +200,8 @@ def _like_fails(constants: Sequence[object]) -> bool:
 
 def _pattern_fails(constants: Sequence[object]) -> bool:
     try:
-        return not (isinstance(constants[1], str) and re.compile(constants[1]))
-    except re.error:
+        return not (isinstance(constants[1], str) and java_pattern(constants[1]))
+    except BadPattern:
         return True
 
 
@@ -238,9 +249,13 @@ REAL_FUNCTIONS = (
     "sinh",
     "cosh",
     "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
     "degrees",
     "radians",
 )
+_FURTHER_REAL = ("cot", "sec", "csc")
 _LOGARITHMS = ("ln", "log10", "log2", "log1p")
 
 
@@ -262,12 +277,28 @@ def _numbers() -> list[Function]:
         Function("sql_floor", (1, 1), _ceil, numeric),
         Function("sql_greatest", (2, MANY), _greatest, "values of one type", partial=False, nulls=Nulls.ALL),
         Function("sql_least", (2, MANY), _greatest, "values of one type", partial=False, nulls=Nulls.ALL),
-        *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True) for n in REAL_FUNCTIONS),
+        *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True) for n in (*REAL_FUNCTIONS, *_FURTHER_REAL)),
         *(fixed(f"sql_{n}", (FLOAT,), FLOAT, "a float", partial=True, nulls=Nulls.PARTIAL) for n in _LOGARITHMS),
         fixed("sql_log", (FLOAT, FLOAT), FLOAT, "two floats", partial=True, nulls=Nulls.PARTIAL),
         fixed("sql_power", (FLOAT, FLOAT), FLOAT, "two floats", partial=True),
         fixed("sql_atan2", (FLOAT, FLOAT), FLOAT, "two floats"),
-    ]
+        fixed("sql_hypot", (FLOAT, FLOAT), FLOAT, "two floats", partial=True),
+        fixed("sql_rint", (FLOAT,), FLOAT, "a float"),
+        Function("sql_bround", (1, 2), _round, f"{numeric}, and a constant number of digits", 1),
+        *(
+            fixed(f"sql_try_{n}", (NUMBER, NUMBER), NUMBER, "two numbers", nulls=Nulls.PARTIAL)
+            for n in ("add", "subtract", "multiply")
+        ),
+        fixed("sql_factorial", (NUMBER,), NUMBER, "a number", nulls=Nulls.PARTIAL),
+        fixed("sql_bit_count", (NUMBER,), NUMBER, "a number"),
+        fixed("sql_width_bucket", (FLOAT, FLOAT, FLOAT, NUMBER), NUMBER, "three floats and a number", nulls=Nulls.PARTIAL),
+        fixed("sql_bin", (NUMBER,), SYMBOL, "a number"),
+        fixed("sql_conv", (SYMBOL, NUMBER, NUMBER), SYMBOL, "a symbol and two numbers", partial=True, nulls=Nulls.PARTIAL),
+        Function(
+            "sql_format_number", (2, 2), _formatted, f"{numeric}, and a number of digits", 0,
+            takes=lambda count: [None, NUMBER], nulls=Nulls.PARTIAL,
+        ),
+    ]  # fmt: skip
 
 
 def _casts() -> list[Function]:
@@ -278,6 +309,19 @@ def _casts() -> list[Function]:
         Function(
             "sql_text_to_decimal", (3, 3), _to_decimal(frozenset({Kind.SYMBOL})), "a symbol and two numbers of digits", 0,
         ),
+        *(
+            fixed(f"sql_try_text_to_{n}", (SYMBOL,), result, "a symbol", partial=n in ("float", "date", "timestamp"), nulls=Nulls.PARTIAL)
+            for n, result in results.items()
+        ),
+        Function(
+            "sql_try_text_to_decimal", (3, 3), _to_decimal(frozenset({Kind.SYMBOL})), "a symbol and two numbers of digits", 0,
+            partial=False, nulls=Nulls.PARTIAL,
+        ),
+        Function(
+            "sql_try_decimal", (3, 3), _to_decimal(NUMERIC), "a number of any kind and two numbers of digits", 0,
+            partial=False, nulls=Nulls.PARTIAL,
+        ),
+        fixed("sql_try_to_number", (FLOAT,), NUMBER, "a float", nulls=Nulls.PARTIAL),
         Function("sql_to_bool", (1, 1), convert(NUMERIC, BOOL), "a number of any kind", 0, partial=False),
         fixed("sql_date_of", (TIMESTAMP,), DATE, "a timestamp"),
         fixed("sql_timestamp_of", (DATE,), TIMESTAMP, "a date"),
@@ -302,6 +346,12 @@ def _dates() -> list[Function]:
             partial=False, takes=(SYMBOL, TIMESTAMP),
         ),
         fixed("sql_make_date", (NUMBER, NUMBER, NUMBER), DATE, "three numbers", partial=True),
+        fixed("sql_make_timestamp", (NUMBER,) * 6, TIMESTAMP, "six numbers", partial=True),
+        fixed("sql_months_between", (TIMESTAMP, TIMESTAMP, BOOL), FLOAT, "two timestamps and a bool"),
+        fixed("sql_months_until", (TIMESTAMP, TIMESTAMP), NUMBER, "two timestamps"),
+        fixed("sql_next_day", (DATE, SYMBOL), DATE, "a date and a symbol", partial=True),
+        fixed("sql_parse_time", (SYMBOL, SYMBOL), TIMESTAMP, "two symbols", partial=True),
+        fixed("sql_try_parse_time", (SYMBOL, SYMBOL), TIMESTAMP, "two symbols", nulls=Nulls.PARTIAL),
         Function(
             "sql_date_format", (2, 2), lambda types, _: SYMBOL if types[0].kind in _DAYS and types[1].kind is Kind.SYMBOL else None,
             f"{either} and a symbol", takes=lambda count: [None, SYMBOL],
@@ -313,8 +363,18 @@ def _texts() -> list[Function]:
     text, number = SYMBOL, NUMBER
     one, two = "a symbol", "two symbols"
     return [
-        *(fixed(f"sql_{n}", (text,), text, one) for n in ("upper", "lower", "reverse", "initcap", "md5")),
-        *(fixed(f"sql_{n}", (text,), number, one) for n in ("length", "ascii")),
+        *(fixed(f"sql_{n}", (text,), text, one) for n in ("upper", "lower", "reverse", "initcap", "md5", "sha1", "soundex")),
+        *(fixed(f"sql_{n}", (text,), number, one) for n in ("length", "ascii", "crc32")),
+        Function("sql_octet_length", (1, 1), convert(_TEXTS, number), "a symbol or bytes", 0, partial=False),
+        Function("sql_hex", (1, 1), convert(_TEXTS | {Kind.NUMBER}, text), "a number, a symbol or bytes", 0, partial=False),
+        fixed("sql_unhex", (text,), BYTES, one, nulls=Nulls.PARTIAL),
+        *(fixed(f"sql_{n}", (text, text), number, two) for n in ("levenshtein", "find_in_set")),
+        fixed("sql_overlay", (text, text, number, number), text, "two symbols and one or two numbers", partial=True, least=3),
+        fixed("sql_substring_index", (text, text, number), text, "two symbols and a number", _counts(2)),
+        fixed("sql_regexp_extract", (text, text, number), text, "two symbols and a number", partial=True),
+        fixed("sql_regexp_replace", (text, text, text), text, "three symbols", partial=True),
+        *(fixed(f"sql_regexp_{n}", (text, text), number, two, _pattern_fails) for n in ("count", "instr")),
+        fixed("sql_regexp_substr", (text, text), text, two, _pattern_fails, nulls=Nulls.PARTIAL),
         fixed("sql_substring", (text, number, number), text, "a symbol and one or two numbers", _counts(1, 2), least=2),
         *(fixed(f"sql_{n}", (text, text), text, "one or two symbols", least=1) for n in ("trim", "ltrim", "rtrim")),
         *(fixed(f"sql_{n}", (text, text, text), text, "three symbols") for n in ("replace", "translate")),

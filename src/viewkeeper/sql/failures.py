@@ -19,7 +19,8 @@ ANSWER = "answer?"
 """The relation of a query."""
 
 _DIVIDING = (exp.Div, exp.IntDiv, exp.Mod)
-_MATCHING = {"sql_rlike": (exp.RegexpLike,), "sql_like": (exp.Like, exp.ILike), "sql_date_format": (exp.TimeToStr,)}
+_MATCHING = {"sql_rlike": (exp.RegexpLike,), "sql_like": (exp.Like, exp.ILike), "sql_regexp_replace": (exp.RegexpReplace,)}
+_READING = {"to_date": Kind.DATE, "to_timestamp": Kind.TIMESTAMP}
 
 
 def constant_failure(error: EvaluationError, node: exp.Expr, statement: Statement) -> EvaluationError:
@@ -80,11 +81,14 @@ def _can_fail(node: exp.Expr, found: Problem) -> bool:
     if found.code == "DIVISION_BY_ZERO":
         return isinstance(node, _DIVIDING)
     function = str(found.parameters.get("function"))
-    if function in CAST_KINDS and isinstance(node, (exp.Cast, exp.TsOrDsToDate)):
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        return name in _READING if function == "sql_parse_time" else CAST_KINDS.get(function) is _READING.get(name, function)
+    if function in CAST_KINDS and isinstance(node, exp.Cast):
         return _kind(node) is CAST_KINDS[function]
     return isinstance(node, _MATCHING.get(function, ()))
 
 
-def _kind(node: exp.Expr) -> Kind | None:
-    wanted = type_of_sql(node.to) if isinstance(node, exp.Cast) else None
-    return Kind.DATE if isinstance(node, exp.TsOrDsToDate) else None if wanted is None else wanted.kind
+def _kind(node: exp.Cast) -> Kind | None:
+    wanted = type_of_sql(node.to)
+    return None if wanted is None else wanted.kind

@@ -24,11 +24,43 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 DIALECT = "spark"
 
 
+# Functions that are lowered by their names: sqlglot makes others of them, in which patterns, units or further arguments are lost.
+_BY_NAME = frozenset(
+    """
+    date_add date_diff date_format date_sub date_trunc dateadd datediff from_unixtime ifnull initcap last_day log log10 log2 nvl
+    regexp_extract timestampadd timestampdiff to_date to_timestamp to_unix_timestamp trunc unix_timestamp
+    """.upper().split()
+)
+TYPED = "typed"
+"""Marks DATE '…' and TIMESTAMP '…', which differ from casts: the text must be right whether it is needed or not."""
+
+
+def _arguments(tokens: list[Token]) -> int:
+    """How many there are, separated by commas."""
+    depth, found = 0, 1
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        found += token.token_type is TokenType.COMMA and depth == 0
+    return found
+
+
+def _typed_constant(parser: SparkParser, text: exp.Expr, to: exp.DataType) -> exp.Expr:
+    found = parser.expression(exp.Cast(this=text, to=to))
+    found.meta[TYPED] = True
+    return found
+
+
 class AnsiSpark(Spark):
     """Spark as it is by default since version 4: a CAST that cannot be done fails."""
 
     class Parser(SparkParser):
         STRICT_CAST = True
+        FUNCTIONS: ClassVar = {name: build for name, build in SparkParser.FUNCTIONS.items() if name not in _BY_NAME}
+        FUNCTION_PARSERS: ClassVar = {k: parse for k, parse in SparkParser.FUNCTION_PARSERS.items() if k not in _BY_NAME}
+        TYPE_LITERAL_PARSERS: ClassVar = {
+            **SparkParser.TYPE_LITERAL_PARSERS,
+            **dict.fromkeys((exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ), _typed_constant),
+        }
         # These have no place otherwise.
         PRIMARY_PARSERS: ClassVar = {
             **SparkParser.PRIMARY_PARSERS,
@@ -36,6 +68,19 @@ class AnsiSpark(Spark):
             TokenType.TRUE: lambda self, token: self.expression(exp.Boolean(this=True), token),
             TokenType.FALSE: lambda self, token: self.expression(exp.Boolean(this=False), token),
         }
+
+        def _parse_position(self, haystack_first: bool = False) -> Any:
+            start = self._index
+            found = super()._parse_position(haystack_first)
+            if _arguments(self._tokens[start : self._index]) > 3:
+                self.raise_error("Too many arguments")
+            return found
+
+        def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+            """Also refuses arguments of a function that are not in what was made of it."""
+            if any(argument.parent is None and argument is not expression for argument in args or ()):
+                self.raise_error("Too many arguments")
+            return super().validate_expression(expression, args)
 
 
 Evaluate = Callable[[Rule, Relation], Any]

@@ -6,6 +6,7 @@ Spark does so, too: it fails for a constant wherever it is, except where CASE an
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from viewkeeper.errors import EvaluationError
 from viewkeeper.program.ast import Atom, Call, Column, Constant, Relation, Rule, Term
 from viewkeeper.program.functions import FUNCTIONS
 from viewkeeper.program.hierarchy import Hierarchy
-from viewkeeper.program.types import SYMBOL
+from viewkeeper.program.types import DATE, SYMBOL
 from viewkeeper.program.typing import Typer
 from viewkeeper.program.values import restore
 from viewkeeper.sql.failures import constant_failure
@@ -33,14 +34,20 @@ class Doubt(IntEnum):
     CHOSEN = 2  # only if a CASE, IF or COALESCE comes to it
 
 
-# Functions whose first argument is a text that may be anything, and up to which doubt the others are judged without it.
+# Functions whose first argument may be anything, and up to which doubt the others are judged without it.
 _JUDGED = {
     "sql_like": Doubt.CONNECTED,
     "sql_ilike": Doubt.CONNECTED,
     "sql_rlike": Doubt.CONNECTED,
+    "sql_regexp_count": Doubt.NONE,
+    "sql_regexp_extract": Doubt.NONE,
+    "sql_regexp_instr": Doubt.NONE,
+    "sql_regexp_replace": Doubt.NONE,
+    "sql_regexp_substr": Doubt.NONE,
     "sql_split_part": Doubt.NONE,
+    "sql_next_day": Doubt.NONE,
 }
-_ANY_TEXT = Constant("", SYMBOL)
+_ANY_TEXT, _ANY_DAY = Constant("", SYMBOL), Constant(datetime.date(1970, 1, 1), DATE)
 
 
 @dataclass
@@ -59,7 +66,17 @@ class Constants:
         try:
             found = self._constant(term)
             if found is None and doubt <= _JUDGED.get(term.function, -1):
-                self._constant(Call(term.function, (_ANY_TEXT, *term.arguments[1:])))
+                some = _ANY_DAY if term.function == "sql_next_day" else _ANY_TEXT
+                self._constant(Call(term.function, (some, *term.arguments[1:])))
+        except EvaluationError as error:
+            raise constant_failure(error, node, self.builder.statement) from None
+
+    def check_typed(self, term: Term, node: exp.Expr) -> None:
+        """Refuses DATE '…' and TIMESTAMP '…' of a wrong text, which need not be evaluated for it."""
+        if self.builder.statement.evaluate is None:
+            return
+        try:
+            self._constant(term)
         except EvaluationError as error:
             raise constant_failure(error, node, self.builder.statement) from None
 

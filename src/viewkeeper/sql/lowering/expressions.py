@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 from sqlglot import exp
 
 from viewkeeper.program.ast import Call, Comparison, Constant, Literal, Term, Test, Truth, Variable
-from viewkeeper.program.types import DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind
+from viewkeeper.program.types import BYTES, DATE, FLOAT, NUMBER, SYMBOL, TIMESTAMP, Kind
 from viewkeeper.program.values import BadValue, parse_date, parse_timestamp, restore
+from viewkeeper.sql.lowering.arguments import refuse_number
 from viewkeeper.sql.lowering.bodies import Body
 from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.functions import lower_function
+from viewkeeper.sql.lowering.intervals import Interval, combined, compared, constant_interval, made_interval, whole_number
 from viewkeeper.sql.lowering.values import (
     Lowered,
     as_decimal,
@@ -29,9 +29,10 @@ from viewkeeper.sql.lowering.values import (
     null_of,
     number,
 )
-from viewkeeper.sql.reading import function_name
+from viewkeeper.sql.reading import TYPED, function_name
 from viewkeeper.sql.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE_TYPE,
     DOUBLE,
@@ -58,11 +59,6 @@ _COMPARISONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.GT: (">", "sql_gt"),
     exp.GTE: (">=", "sql_ge"),
 }
-_MICROSECONDS = {
-    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000, "WEEK": 7 * 86_400_000_000,
-}  # fmt: skip
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 class Expressions:
@@ -132,7 +128,7 @@ class Expressions:
 
     def _compare(self, node: exp.Expr) -> None:
         self.needed = True
-        left, right = self._alike(node)
+        left, right = self._comparable(node)
         self.needed = False
         operator, function = _COMPARISONS[type(node)]
         if operator == "=" and self.body.equate(left, right):
@@ -158,14 +154,24 @@ class Expressions:
         return value
 
     def value(self, node: exp.Expr) -> Lowered:
-        if self.special is not None:
-            found = self.special(node)
-            if found is not None:
-                return found
+        found = self.operand(node)
+        if isinstance(found, Interval):
+            hint = "Add it to a date, compare it, EXTRACT a part or CAST it to BIGINT; datediff gives the number of days."
+            self._unsupported(node, "an interval on its own", hint)
+        return found
+
+    def operand(self, node: exp.Expr) -> Lowered | Interval:
+        """A value, or an interval where there may be one."""
+        known = self.special(node) if self.special is not None else None
+        if known is not None:
+            return known
         needed, self.needed = self.needed, self.needed and isinstance(node, _STRICT)
         found = self._value(node)
         self.needed = needed
-        self.body.builder.constants.check(found.term, node, self.doubt)
+        term = found.amount.term if isinstance(found, Interval) else found.term
+        if node.meta.get(TYPED):
+            self.body.builder.constants.check_typed(term, node)
+        self.body.builder.constants.check(term, node, self.doubt)
         return found
 
     @contextmanager
@@ -182,15 +188,15 @@ class Expressions:
         with self.doubting(doubt):
             return [first, *map(lower, nodes[1:])]
 
-    def _value(self, node: exp.Expr) -> Lowered:
+    def _value(self, node: exp.Expr) -> Lowered | Interval:
         if type(node) in _COMPARISONS:
             return self._comparison(node)
         match node:
             case exp.Paren() | exp.Alias():
-                return self.value(node.this)
+                return self.operand(node.this)
             case exp.Column():
                 return self._column(node)
-            case exp.Literal() | exp.Boolean() | exp.Null():
+            case exp.Literal() | exp.Boolean() | exp.Null() | exp.HexString():
                 return self.constant(node)
             case exp.And() | exp.Or():
                 return self._connective(node)
@@ -200,10 +206,10 @@ class Expressions:
             case exp.Is():
                 return self._is(node)
             case exp.NullSafeEQ():
-                left, right = self._alike(node)
+                left, right = self._comparable(node)
                 return boolean(Call("sql_same", (left.term, right.term)), False)
             case exp.NullSafeNEQ():
-                left, right = self._alike(node)
+                left, right = self._comparable(node)
                 return boolean(Call("sql_not", (Call("sql_same", (left.term, right.term)),)), False)
             case exp.Between():
                 low = exp.GTE(this=node.this, expression=node.args["low"])
@@ -217,6 +223,8 @@ class Expressions:
             case exp.Case():
                 return self._case(node)
             case exp.If():
+                if node.args.get("false") is None:
+                    refuse_number(node, 2, 3, 3, self)
                 return self._if(node.this, node.args["true"], node.args.get("false"))
             case exp.Coalesce():
                 return self._coalesce([node.this, *node.expressions])
@@ -229,9 +237,11 @@ class Expressions:
             case exp.Neg():
                 return self._negative(node)
             case exp.Cast():
-                return self.cast(self.value(node.this), node.to, node, bool(node.args.get("safe")))
+                return self._cast(node)
             case exp.Interval():
-                self._unsupported(node, "an interval on its own", "Add it to a date or subtract it from one.")
+                return constant_interval(node, self)
+            case exp.Anonymous() if (interval := made_interval(node, self)) is not None:
+                return interval
             case exp.Window():
                 self._unsupported(node, "a window function here", "Window functions stand in the list of SELECT.")
             case exp.AggFunc():
@@ -253,6 +263,8 @@ class Expressions:
                 return Lowered(Constant(None, NUMBER.optional()), NULL_TYPE, True)
             case exp.Boolean():
                 return boolean(Constant(bool(node.this), BOOLEAN.kept), False)
+            case exp.HexString():
+                return Lowered(Constant(bytes.fromhex(node.this.zfill(len(node.this) + len(node.this) % 2)), BYTES), BINARY)
         assert isinstance(node, exp.Literal)
         text = node.this
         if node.is_string:
@@ -291,7 +303,7 @@ class Expressions:
     def _comparison(self, node: exp.Expr) -> Lowered:
         if isinstance(node.expression, (exp.Any, exp.All)):
             return self.queries.quantified(node, self)
-        left, right = self._alike(node)
+        left, right = self._comparable(node)
         return boolean(Call(_COMPARISONS[type(node)][1], (left.term, right.term)), left.nullable or right.nullable)
 
     def compared(self, node: exp.Expr, left: Lowered, right: Lowered) -> Lowered:
@@ -354,6 +366,13 @@ class Expressions:
         left, right = self.alike([self.value(node.this), self.value(node.expression)], node)
         return left, right
 
+    def _comparable(self, node: exp.Expr) -> tuple[Lowered, Lowered]:
+        """Both sides of a comparison in one type."""
+        sides = self.operand(node.this), self.operand(node.expression)
+        intervals = compared(*sides, node, self)
+        left, right = intervals or self.alike([side for side in sides if isinstance(side, Lowered)], node)
+        return left, right
+
     def alike(self, values: Sequence[Lowered], node: exp.Expr) -> list[Lowered]:
         """The values in one type."""
         values = self._read_texts(values)
@@ -395,13 +414,12 @@ class Expressions:
 
     # ---- arithmetic
 
-    def _arithmetic(self, node: exp.Expr) -> Lowered:
-        interval = node.expression if isinstance(node.expression, exp.Interval) else None
-        if interval is None and isinstance(node.this, exp.Interval) and isinstance(node, exp.Add):
-            return self._shifted(self.value(node.expression), node.this, 1, node)
-        if interval is not None and isinstance(node, (exp.Add, exp.Sub)):
-            return self._shifted(self.value(node.this), interval, 1 if isinstance(node, exp.Add) else -1, node)
-        left, right = self.value(node.this), self.value(node.expression)
+    def _arithmetic(self, node: exp.Expr) -> Lowered | Interval:
+        left, right = self.operand(node.this), self.operand(node.expression)
+        found = combined(node, left, right, self)
+        if found is not None:
+            return found
+        assert isinstance(left, Lowered) and isinstance(right, Lowered)
         return self.calculate(type(node), left, right, node)
 
     def calculate(self, operator: type[exp.Expr], left: Lowered, right: Lowered, node: exp.Expr) -> Lowered:
@@ -415,8 +433,6 @@ class Expressions:
         if left.type.kind is Kind.DATE and right.type.kind is Kind.NUMBER and operator in (exp.Add, exp.Sub):
             days = right.term if operator is exp.Add else Call("neg", (right.term,))
             return Lowered(Call("sql_date_add", (left.term, days)), DATE_TYPE, nullable)
-        if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE and operator is exp.Sub:
-            self._unsupported(node, "the interval between two dates", "datediff gives the number of days.")
         if not kinds <= set(NUMERIC):
             types = f"{left.type} and {right.type}"
             self._refuse_type(
@@ -466,8 +482,10 @@ class Expressions:
             why = f"the result has {result.scale} digits behind the point, and there is room for {MOST_DIGITS}"
             self._refuse_type(node, why, "Round or CAST the operands.")
 
-    def _negative(self, node: exp.Neg) -> Lowered:
-        value = self.value(node.this)
+    def _negative(self, node: exp.Expr) -> Lowered | Interval:
+        value = self.operand(node.this)
+        if isinstance(value, Interval):
+            return value.times(-1)
         if value.is_constant and isinstance(value.constant, (int, float, Decimal)):
             assert isinstance(value.term, Constant)
             return Lowered(Constant(-value.constant, value.term.type), value.type)
@@ -477,59 +495,40 @@ class Expressions:
             self._refuse_type(node, f"a value of type {value.type} has no negative", "Use CAST to make it a number.")
         return Lowered(Call("neg", (value.term,)), value.type, value.nullable)
 
-    def _shifted(self, value: Lowered, interval: exp.Interval, sign: int, node: exp.Expr) -> Lowered:
-        if value.type.kind is Kind.SYMBOL and value.is_constant:
-            value = self.read_text(value, Kind.DATE)
-        if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
-            self._refuse_type(
-                node, f"an interval cannot be added to a value of type {value.type}", "Add it to a date or a timestamp."
-            )
-        amount, unit = self._amount(interval)
-        if unit in _MONTHS:
-            if type(value.constant) is datetime.date:
-                return Lowered(
-                    Constant(self._months_later(value.constant, sign * amount * _MONTHS[unit], node), DATE), DATE_TYPE
-                )
-            months = Constant(sign * amount * _MONTHS[unit], NUMBER)
-            return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
-        microseconds = sign * amount * _MICROSECONDS[unit]
-        if value.type.kind is Kind.DATE and unit in ("DAY", "WEEK"):
-            days = Constant(microseconds // _MICROSECONDS["DAY"], NUMBER)
-            if type(value.constant) is datetime.date:
-                try:
-                    shifted = value.constant + datetime.timedelta(microseconds // _MICROSECONDS["DAY"])
-                except OverflowError:
-                    self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
-                return Lowered(Constant(shifted, DATE), DATE_TYPE)
-            return Lowered(Call("sql_date_add", (value.term, days)), DATE_TYPE, value.nullable)
-        value = convert(value, TIMESTAMP_TYPE)
-        return Lowered(Call("sql_timestamp_add", (value.term, Constant(microseconds, NUMBER))), TIMESTAMP_TYPE, value.nullable)
-
-    def _months_later(self, day: datetime.date, months: int, node: exp.Expr) -> datetime.date:
-        year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-        if not 1 <= year <= 9999:
-            self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
-        return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
-
-    def _amount(self, interval: exp.Interval) -> tuple[int, str]:
-        unit = interval.args.get("unit")
-        name = unit.name.upper().rstrip("S") if unit is not None else ""
-        text = interval.this.name if isinstance(interval.this, (exp.Literal, exp.Neg)) else ""
-        if isinstance(interval.this, exp.Neg):
-            text = f"-{interval.this.this.name}"
-        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or (name not in _MONTHS and name not in _MICROSECONDS):
-            self._unsupported(interval, "this interval", "Write a whole number and one unit, as in INTERVAL 3 MONTHS.")
-        return int(text), name
-
     # ---- casts
+
+    def _cast(self, node: exp.Cast) -> Lowered:
+        value = self.operand(node.this)
+        if isinstance(value, Interval):
+            if type_of_sql(node.to) != BIGINT:
+                self._unsupported(node, f"a CAST of an interval to {node.to.sql('spark')}", "It can be cast to BIGINT.")
+            return whole_number(value)
+        return self.cast(value, node.to, node, bool(node.args.get("safe")))
 
     def cast(self, value: Lowered, to: exp.DataType, node: exp.Expr, gently: bool = False) -> Lowered:
         wanted = type_of_sql(to)
-        if gently:
-            self._unsupported(node, "TRY_CAST", "CAST fails for values that it cannot convert.")
         if wanted is None:
             self._refuse_type(node, f"there is no type {to.sql('spark')} here", _TYPES)
-        return self.cast_to(value, wanted, node)
+        return self.try_cast(value, wanted, node) if gently else self.cast_to(value, wanted, node)
+
+    def try_cast(self, value: Lowered, wanted: SqlType, node: exp.Expr) -> Lowered:
+        """A cast that gives NULL where it would fail."""
+        self._check_digits(wanted, node)
+        digits: tuple[Term, ...] = ()
+        if wanted.kind is Kind.DECIMAL:
+            digits = Constant(wanted.precision, NUMBER), Constant(wanted.scale, NUMBER)
+            if wanted.precision > MOST_DIGITS:
+                self._unsupported(node, f"TRY_CAST to {wanted}", f"Decimals have up to {MOST_DIGITS} digits.")
+        match value.type.kind, wanted.kind:
+            case Kind.SYMBOL, kind if kind in _FROM_TEXT:
+                function = _FROM_TEXT[kind].replace("sql_", "sql_try_", 1)
+            case Kind.NUMBER | Kind.FLOAT | Kind.DECIMAL, Kind.DECIMAL:
+                function = "sql_try_decimal"
+            case Kind.FLOAT, Kind.NUMBER:
+                function = "sql_try_to_number"
+            case _:
+                return self.cast_to(value, wanted, node)
+        return Lowered(Call(function, (value.term, *digits)), wanted, True)
 
     def cast_to(self, value: Lowered, wanted: SqlType, node: exp.Expr) -> Lowered:
         self._check_digits(wanted, node)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import functools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeeper.errors import closest, counted, shortened
+from viewkeeper.errors import closest, shortened
 from viewkeeper.program.ast import Call, Constant, Term
-from viewkeeper.program.sql_functions import DATE_UNITS, UNITS
-from viewkeeper.program.types import NUMBER, SYMBOL, Kind
+from viewkeeper.program.signatures import MANY
+from viewkeeper.program.types import FLOAT, NUMBER, SYMBOL, Kind
+from viewkeeper.sql.lowering.arguments import KNOWN, argument, refuse_missing, refuse_number, refuse_others
 from viewkeeper.sql.lowering.evaluating import Doubt
-from viewkeeper.sql.lowering.values import Lowered, boolean, choice, convert, is_null, null_of
+from viewkeeper.sql.lowering.times import (
+    TIMES_BY_NAME,
+    By,
+    add_months,
+    date_from_unix_date,
+    extract,
+    make_timestamp,
+    months_between,
+    name_of,
+    unix_date,
+    unix_number,
+)
+from viewkeeper.sql.lowering.values import Lowered, boolean, choice, convert, is_null, null_of, number
 from viewkeeper.sql.reading import function_name, written_at
-from viewkeeper.sql.types import BIGINT, BOOLEAN, DATE_TYPE, DOUBLE, STRING, TIMESTAMP_TYPE, SqlType, bounded
+from viewkeeper.sql.types import BIGINT, BINARY, BOOLEAN, DATE_TYPE, DOUBLE, STRING, TIMESTAMP_TYPE, SqlType, bounded, decimal
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.expressions import Expressions
@@ -42,14 +57,11 @@ _LETTERS = {"s": STRING, "n": BIGINT, "f": DOUBLE, "d": DATE_TYPE, "t": TIMESTAM
 _SIMPLE: dict[type[exp.Expr], Simple] = {
     exp.Upper: _simple("sql_upper", "this", "s", STRING),
     exp.Lower: _simple("sql_lower", "this", "s", STRING),
-    exp.Length: _simple("sql_length", "this", "s", BIGINT),
     exp.Substring: _simple("sql_substring", "this start length", "snn", STRING, 1),
-    exp.Replace: _simple("sql_replace", "this expression replacement", "sss", STRING),
     exp.Left: _simple("sql_left", "this expression", "sn", STRING),
     exp.Right: _simple("sql_right", "this expression", "sn", STRING),
     exp.Repeat: _simple("sql_repeat", "this times", "sn", STRING),
     exp.Reverse: _simple("sql_reverse", "this", "s", STRING),
-    exp.Initcap: _simple("sql_initcap", "this", "s", STRING),
     exp.Translate: _simple("sql_translate", "this from_ to", "sss", STRING),
     exp.SplitPart: _simple("sql_split_part", "this delimiter part_index", "ssn", STRING),
     exp.Ascii: _simple("sql_ascii", "this", "s", BIGINT),
@@ -73,38 +85,67 @@ _SIMPLE: dict[type[exp.Expr], Simple] = {
     exp.Hour: _simple("sql_hour", "this", "t", BIGINT),
     exp.Minute: _simple("sql_minute", "this", "t", BIGINT),
     exp.Second: _simple("sql_second", "this", "t", BIGINT),
-    exp.DateDiff: _simple("sql_date_diff", "this expression", "dd", BIGINT),
-    exp.LastDay: _simple("sql_last_day", "this", "d", DATE_TYPE),
-}
+    exp.NextDay: _simple("sql_next_day", "this expression", "ds", DATE_TYPE),
+    exp.RegexpReplace: _simple("sql_regexp_replace", "this expression replacement", "sss", STRING),
+    exp.RegexpCount: _simple("sql_regexp_count", "this expression", "ss", BIGINT),
+    exp.RegexpInstr: _simple("sql_regexp_instr", "this expression", "ss", BIGINT),
+    exp.RegexpSubstr: _simple("sql_regexp_substr", "this expression", "ss", STRING, may_be_null=True),
+    exp.Overlay: _simple("sql_overlay", "this expression from_ for_", "ssnn", STRING, 1),
+    exp.SubstringIndex: _simple("sql_substring_index", "this delimiter count", "ssn", STRING),
+    exp.Levenshtein: _simple("sql_levenshtein", "this expression", "ss", BIGINT),
+    exp.Soundex: _simple("sql_soundex", "this", "s", STRING),
+    exp.SHA: _simple("sql_sha1", "this", "s", STRING),
+    exp.Unhex: _simple("sql_unhex", "this", "s", BINARY, may_be_null=True),
+    exp.Atan2: _simple("sql_atan2", "this expression", "ff", DOUBLE),
+    exp.Rint: _simple("sql_rint", "this", "f", DOUBLE),
+    exp.Factorial: _simple("sql_factorial", "this", "n", BIGINT, may_be_null=True),
+    exp.WidthBucket: _simple(
+        "sql_width_bucket", "this min_value max_value num_buckets", "fffn", BIGINT, may_be_null=True
+    ),
+    **{
+        kind: _simple(f"sql_{kind.__name__.lower()}", "this", "f", DOUBLE)
+        for kind in (
+            exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos, exp.Atan, exp.Sinh, exp.Cosh, exp.Tanh, exp.Asinh, exp.Acosh, exp.Atanh,
+            exp.Degrees, exp.Radians, exp.Cbrt, exp.Cot, exp.Sec, exp.Csc,
+        )
+    },
+}  # fmt: skip
 # Functions that sqlglot does not know, by name: the same, with the arguments in order.
 _NAMED: dict[str, Simple] = {
     "weekday": _simple("sql_weekday", "0", "d", BIGINT),
     "make_date": _simple("sql_make_date", "0 1 2", "nnn", DATE_TYPE),
+    "last_day": _simple("sql_last_day", "0", "d", DATE_TYPE),
+    "log2": _simple("sql_log2", "0", "f", DOUBLE, may_be_null=True),
+    "log10": _simple("sql_log10", "0", "f", DOUBLE, may_be_null=True),
+    "log1p": _simple("sql_log1p", "0", "f", DOUBLE, may_be_null=True),
+    "expm1": _simple("sql_expm1", "0", "f", DOUBLE),
+    "hypot": _simple("sql_hypot", "0 1", "ff", DOUBLE),
+    "initcap": _simple("sql_initcap", "0", "s", STRING),
+    "crc32": _simple("sql_crc32", "0", "s", BIGINT),
+    "find_in_set": _simple("sql_find_in_set", "0 1", "ss", BIGINT),
+    "regexp": _simple("sql_rlike", "0 1", "ss", BOOLEAN),
+    "shiftrightunsigned": _simple("bshru", "0 1", "nn", BIGINT),
 }
-_FIELDS = {
-    "YEAR": "sql_year", "YEARS": "sql_year", "MONTH": "sql_month", "MONTHS": "sql_month", "DAY": "sql_day", "DAYS": "sql_day",
-    "QUARTER": "sql_quarter", "DOW": "sql_day_of_week", "DAYOFWEEK": "sql_day_of_week", "DOY": "sql_day_of_year",
-    "WEEK": "sql_week_of_year", "HOUR": "sql_hour", "MINUTE": "sql_minute",
-}  # fmt: skip
-_OF_TIME = ("sql_hour", "sql_minute")
 _NOT_VALUES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Tuple: ("a list in parentheses as a value", "Compare one by one: a = 1 AND b = 2."),
-    exp.HexString: ("a BINARY constant here", "It can stand in INSERT … VALUES."),
     exp.Bracket: ("[…] behind a value", "There are no arrays and maps."),
 }
 _NOT_FIXED = (exp.Rand, exp.Uuid, exp.CurrentDate, exp.CurrentTimestamp)
-_CASTS = {"bigint": BIGINT, "smallint": BIGINT, "tinyint": BIGINT, "double": DOUBLE, "float": DOUBLE, "boolean": BOOLEAN}
 
 
 def lower_function(node: exp.Expr, into: Expressions) -> Lowered:
     """Refuses what is not known."""
     simple = _SIMPLE.get(type(node))
     if simple is not None:
+        refuse_others(node, simple.parts, into.statement)
+        refuse_missing(node.this if isinstance(node.this, exp.TsOrDsToDate) else node, (), into.statement)
         return _call(simple, [node.args.get(part) for part in simple.parts], node, into)
     if isinstance(node, exp.Anonymous):
         return _named(node, into)
     special = _SPECIAL.get(type(node))
     if special is not None:
+        refuse_others(node, (*_PARTS, *_OTHER_PARTS.get(type(node), ())), into.statement)
+        refuse_missing(node, _NEEDED.get(type(node), ()), into.statement)
         return special(node, into)
     if isinstance(node, _NOT_FIXED):
         into.statement.refuse(
@@ -120,88 +161,41 @@ def lower_function(node: exp.Expr, into: Expressions) -> Lowered:
         )
         into.statement.refuse("SQL_FUNCTION", node, function=shortened(what), why="is not supported", hint=hint)
     name = function_name(node, into.statement.source)
-    into.statement.refuse("SQL_FUNCTION", node, function=name, why="is not supported", hint=_KNOWN)
+    into.statement.refuse("SQL_FUNCTION", node, function=name, why="is not supported", hint=KNOWN)
 
 
-def _call(simple: Simple, nodes: list[exp.Expr | None], node: exp.Expr, into: Expressions) -> Lowered:
+def _call(simple: Simple, nodes: Sequence[exp.Expr | None], node: exp.Expr, into: Expressions) -> Lowered:
     given = [part for part in nodes if part is not None]
-    if not len(simple.takes) - simple.optional <= len(given) <= len(simple.takes):
-        fewest = f"{len(simple.takes) - simple.optional} or " if simple.optional else ""
-        why = f"takes {fewest}{counted(len(simple.takes), 'argument')}, not {len(given)}"
-        name = function_name(node, into.statement.source)
-        into.statement.refuse("SQL_FUNCTION", node, function=name, why=why, hint=_KNOWN)
+    most = len(simple.takes)
+    if not most - simple.optional <= len(given) <= most:
+        refuse_number(node, len(given), most - simple.optional, most, into)
     values = [argument(into.value(part), wanted, part, into) for part, wanted in zip(given, simple.takes, strict=False)]
-    nullable = simple.may_be_null or any(v.nullable for v in values)
-    return Lowered(Call(simple.function, tuple(v.term for v in values)), simple.gives, nullable)
+    return _applied(simple.function, values, simple.gives, simple.may_be_null)
 
 
-def argument(value: Lowered, wanted: SqlType, node: exp.Expr, into: Expressions) -> Lowered:
-    """A value where a function takes values of one type."""
-    if value.type.kind is None:
-        return null_of(wanted)
-    if value.type.kind is wanted.kind:
-        return value
-    if value.type.kind is Kind.SYMBOL and value.is_constant:
-        value = into.read_text(value, wanted.kind)
-    match value.type.kind, wanted.kind:
-        case Kind.NUMBER | Kind.DECIMAL, Kind.FLOAT:
-            return convert(value, DOUBLE)
-        case Kind.DATE, Kind.TIMESTAMP:
-            return convert(value, TIMESTAMP_TYPE)
-        case Kind.TIMESTAMP, Kind.DATE:
-            return Lowered(Call("sql_date_of", (value.term,)), DATE_TYPE, value.nullable)
-        case one, Kind.SYMBOL if one is not Kind.BYTES:
-            return Lowered(Call("sql_string", (value.term,)), STRING, value.nullable)
-        case one, other if one is other:
-            return value
-    why = f"a value of type {wanted} is needed here, not {value.type}"
-    into.statement.refuse("SQL_TYPE", node, why=why, hint=f"Use CAST(… AS {wanted}).")
+def _applied(function: str, values: Sequence[Lowered], gives: SqlType, may_be_null: bool = False) -> Lowered:
+    nullable = may_be_null or any(v.nullable for v in values)
+    return Lowered(Call(function, tuple(v.term for v in values)), gives, nullable)
 
 
 def _named(node: exp.Anonymous, into: Expressions) -> Lowered:
     name, arguments = node.name.lower(), node.expressions
     if name in _NAMED:
-        return _call(_NAMED[name], list(arguments), node, into)
-    match name, arguments:
-        case "isnull", [one]:
-            return boolean(is_null(into.value(one)), False)
-        case "isnotnull", [one]:
-            return boolean(Call("sql_not", (is_null(into.value(one)),)), False)
-        case "btrim", [text, *rest]:
-            return _trimmed("sql_trim", text, rest[0] if rest else None, into)
-        case ("positive", [one]):
-            return into.value(one)
-        case "date_part", [exp.Literal() as field, value]:
-            return _extract(exp.Extract(this=exp.var(field.name), expression=value), into)
-        case ("pmod", [left, right]):
-            return _pmod(left, right, node, into)
-        case _, [one] if name in _CASTS:
-            return into.cast_to(into.value(one), _CASTS[name], node)
-        case "zeroifnull", [one]:
-            return into.value(exp.Coalesce(this=one, expressions=[exp.Literal.number(0)]))
-    if name == "now":
+        return _call(_NAMED[name], arguments, node, into)
+    if name in _NAMED_SPECIAL:
+        least, most, lower = _NAMED_SPECIAL[name]
+        if not least <= len(arguments) <= most:
+            refuse_number(node, len(arguments), least, most, into)
+        return lower(arguments, node, into)
+    if name in ("now", "monotonically_increasing_id"):
         why = "gives another value each time"
         into.statement.refuse("SQL_FUNCTION", node, function=node.name, why=why, hint="A view follows its tables only.")
-    known = closest(name, [*_NAMED, *(f.sql_name().lower() for f in _SIMPLE if issubclass(f, exp.Func))])
-    into.statement.refuse("SQL_FUNCTION", node, function=node.name, why="is not a function here", hint=f"{known}{_KNOWN}")
-
-
-_KNOWN = "docs/sql.md lists the functions."
+    names = [*_NAMED, *_NAMED_SPECIAL, *(f.sql_name().lower() for f in _SIMPLE if issubclass(f, exp.Func))]
+    hint = f"{closest(name, names)}{KNOWN}"
+    into.statement.refuse("SQL_FUNCTION", node, function=node.name, why="is not a function here", hint=hint)
 
 
 # ---- functions with rules of their own
-
-
-def _extract(node: exp.Expr, into: Expressions) -> Lowered:
-    field = node.this.name.upper()
-    value = into.value(node.expression)
-    if field in ("SECOND", "SECONDS"):
-        into.statement.refuse("SQL_UNSUPPORTED", node, what="EXTRACT of seconds with their fractions", hint="Use second(…).")
-    if field not in _FIELDS:
-        into.statement.refuse("SQL_UNSUPPORTED", node, what=f"EXTRACT of {field}", hint=f"There are {', '.join(_FIELDS)}.")
-    function = _FIELDS[field]
-    value = argument(value, TIMESTAMP_TYPE if function in _OF_TIME else DATE_TYPE, node, into)
-    return Lowered(Call(function, (value.term,)), BIGINT, value.nullable)
 
 
 def _trim(node: exp.Expr, into: Expressions) -> Lowered:
@@ -213,6 +207,35 @@ def _trim(node: exp.Expr, into: Expressions) -> Lowered:
 def _trimmed(function: str, text: exp.Expr, letters: exp.Expr | None, into: Expressions) -> Lowered:
     values = [argument(into.value(part), STRING, part, into) for part in (text, letters) if part is not None]
     return Lowered(Call(function, tuple(v.term for v in values)), STRING, any(v.nullable for v in values))
+
+
+def _length(node: exp.Expr, into: Expressions) -> Lowered:
+    value = into.value(node.this)
+    if value.type.kind is Kind.BYTES:
+        return _applied("sql_octet_length", [value], BIGINT)
+    return _applied("sql_length", [argument(value, STRING, node.this, into)], BIGINT)
+
+
+def _bytes_of(given: exp.Expr, into: Expressions) -> Lowered:
+    value = into.value(given)
+    value = value if value.type.kind is Kind.BYTES else argument(value, STRING, given, into)
+    return _applied("sql_octet_length", [value], BIGINT)
+
+
+def _replace(node: exp.Expr, into: Expressions) -> Lowered:
+    parts = [node.this, node.expression, node.args.get("replacement") or exp.Literal.string("")]
+    return _applied("sql_replace", [argument(into.value(part), STRING, part, into) for part in parts], STRING)
+
+
+def _regexp_extract(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    values = [argument(into.value(part), STRING, part, into) for part in arguments[:2]]
+    group = argument(into.value(arguments[2]), BIGINT, arguments[2], into) if len(arguments) == 3 else number(1)
+    return _applied("sql_regexp_extract", [*values, group], STRING)
+
+
+def _space(node: exp.Expr, into: Expressions) -> Lowered:
+    times = argument(into.value(node.this), BIGINT, node.this, into)
+    return _applied("sql_repeat", [Lowered(Constant(" ", SYMBOL), STRING), times], STRING)
 
 
 def _pad(node: exp.Expr, into: Expressions) -> Lowered:
@@ -248,12 +271,28 @@ def _concat_ws(node: exp.Expr, into: Expressions) -> Lowered:
 def _like(node: exp.Expr, into: Expressions) -> Lowered:
     escape: Term = Constant("\\", SYMBOL)
     if isinstance(node, exp.Escape):
-        escape = into.constant(node.expression).term if isinstance(node.expression, exp.Literal) else escape
+        if not isinstance(node.expression, exp.Literal) or not node.expression.is_string or len(node.expression.name) != 1:
+            why, hint = "a text of one character is needed behind ESCAPE", "Write LIKE '10!%' ESCAPE '!'."
+            into.statement.refuse("SQL_TYPE", node, why=why, hint=hint)
+        escape = into.constant(node.expression).term
         node = node.this
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        return _like_several(node, escape, into)
     text, pattern = (argument(into.value(part), STRING, part, into) for part in (node.this, node.expression))
     function = "sql_ilike" if isinstance(node, exp.ILike) else "sql_like"
     found = boolean(Call(function, (text.term, pattern.term, escape)), text.nullable or pattern.nullable)
     return boolean(Call("sql_not", (found.term,)), found.nullable) if node.args.get("negate") else found
+
+
+def _like_several(node: exp.Expr, escape: Term, into: Expressions) -> Lowered:
+    """LIKE ANY and LIKE ALL of patterns; with NOT each of them is denied."""
+    patterns = node.expression.this
+    if isinstance(patterns, exp.Query) or escape != Constant("\\", SYMBOL):
+        into.statement.refuse("SQL_UNSUPPORTED", node, what="this LIKE of several patterns", hint="Write a list of patterns.")
+    single = [patterns.this] if isinstance(patterns, exp.Paren) else patterns.expressions
+    parts = [type(node)(this=node.this, expression=part, negate=node.args.get("negate")) for part in single]
+    joined = exp.Or if isinstance(node.expression, exp.Any) else exp.And
+    return into.value(functools.reduce(lambda left, right: joined(this=left, expression=right), parts))
 
 
 def _sha2(node: exp.Expr, into: Expressions) -> Lowered:
@@ -263,6 +302,8 @@ def _sha2(node: exp.Expr, into: Expressions) -> Lowered:
 
 
 def _chr(node: exp.Expr, into: Expressions) -> Lowered:
+    if len(node.expressions) != 1:
+        refuse_number(node, len(node.expressions), 1, 1, into)
     value = argument(into.value(node.expressions[0]), BIGINT, node, into)
     return Lowered(Call("sql_chr", (value.term,)), STRING, value.nullable)
 
@@ -287,7 +328,7 @@ def _sign(node: exp.Expr, into: Expressions) -> Lowered:
     return Lowered(Call("sql_sign", (value.term,)), DOUBLE, value.nullable)
 
 
-def _round(node: exp.Expr, into: Expressions) -> Lowered:
+def _round(node: exp.Expr, into: Expressions, function: str = "sql_round") -> Lowered:
     value = _numeric(node, into)
     places = into.value(node.args["decimals"]).constant if node.args.get("decimals") is not None else 0
     if not isinstance(places, int):
@@ -297,7 +338,14 @@ def _round(node: exp.Expr, into: Expressions) -> Lowered:
         precision, scale = value.type.digits
         kept = max(0, min(scale, places))
         result = bounded(max(precision - scale + kept + 1, 1), kept)
-    return Lowered(Call("sql_round", (value.term, Constant(places, NUMBER))), result, value.nullable)
+    return Lowered(Call(function, (value.term, Constant(places, NUMBER))), result, value.nullable)
+
+
+def _bround(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    places = arguments[1] if len(arguments) == 2 else None
+    rounded = exp.Round(this=arguments[0], decimals=places)
+    rounded.parent = node.parent
+    return _round(rounded, into, "sql_bround")
 
 
 def _whole(function: str) -> Callable[[exp.Expr, Expressions], Lowered]:
@@ -314,16 +362,76 @@ def _whole(function: str) -> Callable[[exp.Expr, Expressions], Lowered]:
     return lower
 
 
-def _log(node: exp.Expr, into: Expressions) -> Lowered:
-    value = argument(into.value(node.expression), DOUBLE, node.expression, into)
-    base = into.value(node.this).constant
-    if base in (2, 10):
-        return Lowered(Call(f"sql_log{base}", (value.term,)), DOUBLE, True)
-    into.statement.refuse("SQL_FUNCTION", node, function="log", why="has the bases 2, 10 and e only", hint="Divide logarithms.")
+def _log(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    """Of a number, or of a base and a number."""
+    values = [argument(into.value(part), DOUBLE, part, into) for part in arguments]
+    return _applied("sql_ln" if len(values) == 1 else "sql_log", values, DOUBLE, may_be_null=True)
+
+
+def _constant(value: float) -> Callable[..., Lowered]:
+    return lambda *_: Lowered(Constant(value, FLOAT), DOUBLE)
+
+
+def _as_number(given: exp.Expr, into: Expressions) -> Lowered:
+    value = into.value(given)
+    return into.cast_to(value, BIGINT, given)
+
+
+def _hex(node: exp.Expr, into: Expressions) -> Lowered:
+    value = into.value(node.this)
+    if value.type.kind in (Kind.NUMBER, Kind.FLOAT, Kind.DECIMAL):
+        value = into.cast_to(value, BIGINT, node.this)
+    elif value.type.kind is not Kind.BYTES:
+        value = argument(value, STRING, node.this, into)
+    return _applied("sql_hex", [value], STRING)
+
+
+def _conv(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    wanted = (STRING, BIGINT, BIGINT)
+    values = [argument(into.value(part), to, part, into) for part, to in zip(arguments, wanted, strict=True)]
+    return _applied("sql_conv", values, STRING, may_be_null=True)
+
+
+def _format_number(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    value = _numeric(exp.Paren(this=arguments[0]), into)
+    return _applied("sql_format_number", [value, argument(into.value(arguments[1]), BIGINT, arguments[1], into)], STRING, True)
+
+
+def _bit_count(node: exp.Expr, into: Expressions) -> Lowered:
+    value = into.value(node.this)
+    value = into.cast_to(value, BIGINT, node) if value.type.kind is Kind.BOOL else argument(value, BIGINT, node.this, into)
+    return _applied("sql_bit_count", [value], BIGINT)
+
+
+# ---- NULL instead of failures
+
+_TRIED: dict[type[exp.Expr], str] = {exp.Add: "sql_try_add", exp.Sub: "sql_try_subtract", exp.Mul: "sql_try_multiply"}
+
+
+def _try(operator: type[exp.Expr]) -> Callable[[exp.Expr, Expressions], Lowered]:
+    """Sums, differences and products of whole numbers are NULL where they do not fit."""
+
+    def lower(node: exp.Expr, into: Expressions) -> Lowered:
+        left, right = (_numeric(exp.Paren(this=part), into) for part in (node.this, node.expression))
+        if left.type.kind is right.type.kind is Kind.NUMBER:
+            return _applied(_TRIED[operator], [left, right], BIGINT, may_be_null=True)
+        return into.calculate(operator, left, right, node)
+
+    return lower
+
+
+def _try_divide(operator: type[exp.Expr], parts: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    """NULL where the divisor is 0."""
+    left, right = (_numeric(exp.Paren(this=part), into) for part in parts)
+    zero, divisor = into.alike([number(0), right], node)
+    divisor = choice(Call("sql_eq", (divisor.term, zero.term)), null_of(right.type), right)
+    return into.calculate(operator, left, divisor, node)
 
 
 def _most(function: str) -> Callable[[exp.Expr, Expressions], Lowered]:
     def lower(node: exp.Expr, into: Expressions) -> Lowered:
+        if not node.expressions:
+            refuse_number(node, 1, 2, MANY, into)
         values = into.alike([into.value(part) for part in (node.this, *node.expressions)], node)
         return Lowered(Call(function, tuple(v.term for v in values)), values[0].type, all(v.nullable for v in values))
 
@@ -336,50 +444,19 @@ def _pmod(left: exp.Expr, right: exp.Expr, node: exp.Expr, into: Expressions) ->
     return into.calculate(exp.Mod, into.calculate(exp.Add, once, divisor, node), divisor, node)
 
 
-def _date_add(node: exp.Expr, into: Expressions) -> Lowered:
-    day = argument(into.value(node.this), DATE_TYPE, node.this, into)
-    days = argument(into.value(node.expression), BIGINT, node.expression, into)
-    return Lowered(Call("sql_date_add", (day.term, days.term)), DATE_TYPE, day.nullable or days.nullable)
-
-
-def _add_months(node: exp.Expr, into: Expressions) -> Lowered:
-    day = argument(into.value(node.this), DATE_TYPE, node.this, into)
-    months = argument(into.value(node.expression), BIGINT, node.expression, into)
-    return Lowered(Call("sql_add_months", (day.term, months.term)), DATE_TYPE, day.nullable or months.nullable)
-
-
-def _trunc(node: exp.Expr, into: Expressions) -> Lowered:
-    day = argument(into.value(node.this), DATE_TYPE, node.this, into)
-    return Lowered(Call("sql_trunc", (day.term, _unit(node, DATE_UNITS, into))), DATE_TYPE, day.nullable)
-
-
-def _timestamp_trunc(node: exp.Expr, into: Expressions) -> Lowered:
-    moment = argument(into.value(node.this), TIMESTAMP_TYPE, node.this, into)
-    return Lowered(
-        Call("sql_date_trunc", (_unit(node, frozenset(UNITS.values()), into), moment.term)), TIMESTAMP_TYPE, moment.nullable
-    )
-
-
-def _unit(node: exp.Expr, known: Collection[str], into: Expressions) -> Constant:
-    unit = node.args["unit"]
-    if UNITS.get(unit.name.upper()) not in known:
-        why = f"{function_name(node, into.statement.source)} has no unit '{unit.name}'"
-        hint = f"Units are {', '.join(one for one in dict.fromkeys(UNITS.values()) if one in known)}."
-        into.statement.refuse("SQL_TYPE", node, why=why, hint=hint)
-    return Constant(unit.name.lower(), SYMBOL)
-
-
-def _to_date(node: exp.Expr, into: Expressions) -> Lowered:
-    if node.args.get("format") is not None:
-        into.statement.refuse("SQL_UNSUPPORTED", node, what="to_date with a format", hint="Write dates as 2024-02-29.")
-    return into.cast_to(into.value(node.this), DATE_TYPE, node)
-
-
 def _nvl2(node: exp.Expr, into: Expressions) -> Lowered:
     test = into.value(node.this)
     with into.doubting(Doubt.CHOSEN):
         one, other = into.alike([into.value(node.args["true"]), into.value(node.args["false"])], node)
     return choice(is_null(test), other, one)
+
+
+def _two(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    return into.value(exp.Coalesce(this=arguments[0], expressions=[arguments[1]]))
+
+
+def _to_date(node: exp.Expr, into: Expressions) -> Lowered:
+    return into.cast_to(into.value(node.this), DATE_TYPE, node)
 
 
 def _equal_null(node: exp.Expr, into: Expressions) -> Lowered:
@@ -395,8 +472,76 @@ def _bits(function: str) -> Callable[[exp.Expr, Expressions], Lowered]:
     return lower
 
 
+def _null_or_zero(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    zero = exp.Literal.number(0)
+    if node.name.lower() == "zeroifnull":
+        return into.value(exp.Coalesce(this=arguments[0], expressions=[zero]))
+    return into.value(exp.Nullif(this=arguments[0], expression=zero))
+
+
+def _cast_by_name(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    return into.cast_to(into.value(arguments[0]), _CASTS[node.name.lower()], node)
+
+
+def _trimmed_by_name(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    return _trimmed("sql_trim", arguments[0], arguments[1] if len(arguments) == 2 else None, into)
+
+
+def _extract_by_name(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    field = arguments[0].name if isinstance(arguments[0], exp.Literal) else "a computed field"
+    return extract(field, arguments[1], node, into)
+
+
+def _is_null(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    return boolean(is_null(into.value(arguments[0])), False)
+
+
+def _is_not_null(arguments: Sequence[exp.Expr], node: exp.Expr, into: Expressions) -> Lowered:
+    return boolean(Call("sql_not", (is_null(into.value(arguments[0])),)), False)
+
+
+_CASTS = {
+    "bigint": BIGINT, "smallint": BIGINT, "tinyint": BIGINT, "double": DOUBLE, "float": DOUBLE, "boolean": BOOLEAN,
+    "decimal": decimal(10, 0),
+}  # fmt: skip
+
+# Name → the fewest and the most arguments, and what it is lowered by.
+_NAMED_SPECIAL: dict[str, tuple[int, int, By]] = {
+    **TIMES_BY_NAME,
+    **dict.fromkeys(_CASTS, (1, 1, _cast_by_name)),
+    "isnull": (1, 1, _is_null),
+    "isnotnull": (1, 1, _is_not_null),
+    **dict.fromkeys(("nvl", "ifnull"), (2, 2, _two)),
+    **dict.fromkeys(("zeroifnull", "nullifzero"), (1, 1, _null_or_zero)),
+    "btrim": (1, 2, _trimmed_by_name),
+    "positive": (1, 1, lambda given, node, into: _numeric(exp.Paren(this=given[0]), into)),
+    "pmod": (2, 2, lambda given, node, into: _pmod(given[0], given[1], node, into)),
+    "try_mod": (2, 2, lambda given, node, into: _try_divide(exp.Mod, given, node, into)),
+    **dict.fromkeys(("date_part", "datepart"), (2, 2, _extract_by_name)),
+    "regexp_extract": (2, 3, _regexp_extract),
+    "octet_length": (1, 1, lambda given, node, into: _bytes_of(given[0], into)),
+    "bround": (1, 2, _bround),
+    "log": (1, 2, _log),
+    "e": (0, 0, _constant(math.e)),
+    "bin": (1, 1, lambda given, node, into: _applied("sql_bin", [_as_number(given[0], into)], STRING)),
+    "conv": (3, 3, _conv),
+    "format_number": (2, 2, _format_number),
+}
+
 _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr, Expressions], Lowered]] = {
-    exp.Extract: _extract,
+    exp.Extract: lambda node, into: extract(node.this.name, node.expression, node, into),
+    exp.Length: _length,
+    exp.BitLength: lambda node, into: into.calculate(exp.Mul, _bytes_of(node.this, into), number(8), node),
+    exp.Replace: _replace,
+    exp.Space: _space,
+    exp.Hex: _hex,
+    exp.BitwiseCount: _bit_count,
+    exp.Pi: _constant(math.pi),
+    exp.Negative: lambda node, into: into.value(exp.Neg(this=node.this)),
+    exp.SafeAdd: _try(exp.Add),
+    exp.SafeSubtract: _try(exp.Sub),
+    exp.SafeMultiply: _try(exp.Mul),
+    exp.SafeDivide: lambda node, into: _try_divide(exp.Div, (node.this, node.expression), node, into),
     exp.Trim: _trim,
     exp.Pad: _pad,
     exp.StrPosition: _position,
@@ -413,13 +558,18 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr, Expressions], Lowered]] = {
     exp.Round: _round,
     exp.Ceil: _whole("sql_ceil"),
     exp.Floor: _whole("sql_floor"),
-    exp.Log: _log,
     exp.Greatest: _most("sql_greatest"),
     exp.Least: _most("sql_least"),
-    exp.TsOrDsAdd: _date_add,
-    exp.AddMonths: _add_months,
-    exp.DateTrunc: _trunc,
-    exp.TimestampTrunc: _timestamp_trunc,
+    exp.AddMonths: add_months,
+    exp.MonthsBetween: months_between,
+    exp.TimestampFromParts: make_timestamp,
+    exp.Dayname: name_of("EEE"),
+    exp.Monthname: name_of("MMM"),
+    exp.UnixDate: unix_date,
+    exp.DateFromUnixDate: date_from_unix_date,
+    exp.UnixSeconds: unix_number("second"),
+    exp.UnixMillis: unix_number("millisecond"),
+    exp.UnixMicros: unix_number("microsecond"),
     exp.TsOrDsToDate: _to_date,
     exp.Nvl2: _nvl2,
     exp.EqualNull: _equal_null,
@@ -427,4 +577,23 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr, Expressions], Lowered]] = {
     exp.BitwiseOr: _bits("bor"),
     exp.BitwiseXor: _bits("bxor"),
     exp.BitwiseNot: _bits("bnot"),
+    exp.BitwiseLeftShift: _bits("bshl"),
+    exp.BitwiseRightShift: _bits("bshr"),
+}
+# What some functions need here, beyond what sqlglot asks for.
+_NEEDED: dict[type[exp.Expr], tuple[str, ...]] = {exp.Nvl2: ("false",), exp.SHA2: ("length",)}
+# What special functions look at: these, and some of them others.
+_PARTS = ("this", "expression", "expressions")
+_OTHER_PARTS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Trim: ("position",),
+    exp.Pad: ("fill_pattern", "is_left"),
+    exp.StrPosition: ("substr", "position"),
+    exp.Replace: ("replacement",),
+    exp.SHA2: ("length",),
+    exp.Round: ("decimals",),
+    exp.Ceil: ("decimals",),
+    exp.Floor: ("decimals",),
+    exp.Nvl2: ("true", "false"),
+    exp.MonthsBetween: ("roundoff",),
+    exp.TimestampFromParts: ("year", "month", "day", "hour", "min", "sec"),
 }

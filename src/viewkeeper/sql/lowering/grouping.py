@@ -33,6 +33,7 @@ from viewkeeper.program.ast import (
     Wildcard,
 )
 from viewkeeper.program.types import NUMBER, Kind
+from viewkeeper.sql.lowering.arguments import refuse_others
 from viewkeeper.sql.lowering.bodies import Body, Correlation, Source
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.values import (
@@ -63,7 +64,9 @@ AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,
     exp.VariancePop, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue,
 )  # fmt: skip
-_BY_NAME: dict[str, type[exp.Expr]] = {"mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr}
+_BY_NAME: dict[str, type[exp.Expr]] = {
+    "mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr, "std": exp.Stddev,
+}  # fmt: skip
 # Alternatives multiply: two of two each are four rules.
 _FEW_OPTIONAL = 2
 _TENTHS = 10  # digits that a sum has more than its terms
@@ -99,6 +102,8 @@ def is_aggregate(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in _BY_NAME
+    if isinstance(node, exp.Any) and isinstance(node.parent, (exp.Like, exp.ILike)):
+        return False
     if isinstance(node, exp.Any):
         return not isinstance(node.this, exp.Query) and not isinstance(getattr(node.this, "this", None), exp.Query)
     return isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Grouping, exp.GroupingId))
@@ -188,17 +193,27 @@ class Groups:
             name = function_name(function, self.builder.statement.source)
             hint = "There are count, sum, avg, min, max, stddev, variance, bool_and, bool_or, count_if and any_value."
             self.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="cannot be kept", hint=hint)
+        self._refuse_others(function, kind)
         if isinstance(argument, exp.Paren):
             argument = argument.this
         if isinstance(argument, exp.Distinct):
             return self._of_distinct(kind, [expressions.value(a) for a in argument.expressions], condition, node)
         if kind is exp.Count:
             return self._count(argument, function.expressions, condition, expressions)
-        value = expressions.value(argument)
+        of_conditions = kind in (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
+        value = expressions.boolean(argument) if of_conditions else expressions.value(argument)
         self._take_literals()
         if kind is exp.CountIf:
             return self._number_of(_and(condition, value))
         return self._of(kind, value, condition, node, self.body.times())
+
+    def _refuse_others(self, function: exp.Expr, kind: type[exp.Expr]) -> None:
+        """Refuses more arguments than an aggregate takes; only count takes several."""
+        several = kind is exp.Count and not isinstance(function.this, exp.Star)
+        alone = isinstance(function, exp.Anonymous) and len(function.expressions) == 1
+        refuse_others(function, ("this", "expressions") if several or alone else ("this",), self.builder.statement)
+        if kind is not exp.Count and isinstance(function.this, exp.Distinct) and len(function.this.expressions) > 1:
+            refuse_others(function, (), self.builder.statement)
 
     def _take_literals(self) -> None:
         """Subqueries in the arguments of aggregates add to what is grouped."""

@@ -37,6 +37,7 @@ from viewkeeper.program.ast import (
 )
 from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.rewrite.terms import substitute_in
+from viewkeeper.sql.lowering.arguments import refuse_others
 from viewkeeper.sql.lowering.bodies import Body, Correlation, Source, correlate
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import refuse_no_argument
@@ -349,6 +350,8 @@ class _Function:
         name = {"rownumber": "row_number", "denserank": "dense_rank", "percentrank": "percent_rank", "cumedist": "cume_dist",
                 "firstvalue": "first_value", "lastvalue": "last_value", "nthvalue": "nth_value", "first": "first_value",
                 "last": "last_value"}.get(name, name)  # fmt: skip
+        if name in _RANKS or name in ("min", "max"):
+            refuse_others(function, () if name in _RANKS else ("this",), queries.builder.statement)
         if name in _RANKS:
             operation, type_ = _RANKS[name]
             return Lowered(self._add(operation, None, type_, framed=False), type_)
