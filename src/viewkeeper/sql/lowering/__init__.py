@@ -1,7 +1,8 @@
 """Queries → relations and rules of a Program.
 
-``queries`` lowers SELECT, set operations and WITH to bodies, ``expressions`` and ``functions`` what stands in them, ``joins``,
-``grouping``, ``subqueries`` and ``windows`` what their names say. A ``builder`` collects the relations and rules.
+``queries`` lowers SELECT, set operations and WITH to bodies, ``sources`` what FROM names, ``groups`` the queries with GROUP BY, ``expressions`` and
+``functions`` what stands in them, ``joins``, ``grouping``, ``subqueries`` and ``windows`` what their names say. A ``builder`` collects
+the relations and rules.
 """
 
 from __future__ import annotations

@@ -164,6 +164,10 @@ def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | No
 # ---- OVER
 
 
+def has_windows(select: exp.Select) -> bool:
+    return any(True for node in select.expressions for _ in node.find_all(exp.Window))
+
+
 def windowed(
     queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None
 ) -> Rows:
