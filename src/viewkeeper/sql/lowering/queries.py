@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from viewkeeper.errors import closest
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
@@ -191,24 +192,29 @@ class Queries:
         found: list[tuple[str, Lowered]] = []
         for node in select.expressions:
             match node:
-                case exp.Star():
-                    if node.args.get("except_") or node.args.get("replace"):
-                        self.refuse(node, "* with EXCEPT or REPLACE", "Name the columns.")
-                    found += self._all(node, body)
-                case exp.Column(this=exp.Star()):
-                    sources = [s for s in body.sources if s.alias.lower() == node.table.lower()]
-                    if not sources:
-                        hint = f"FROM names {', '.join(s.alias for s in body.sources) or 'no table'}."
-                        self.builder.statement.refuse("SQL_TABLE", node, table=node.table, hint=hint)
-                    found += [(name, body.known(value)) for source in sources for name, value in source.columns]
+                case exp.Star() | exp.Column(this=exp.Star()):
+                    found += [(name, value) for _, name, value in self.starred(node, body)]
                 case _:
                     found.append((output_name(node), expressions.value(node)))
+        if not found:
+            self.refuse(select.expressions[0], "a query without columns", "Leave one of them.")
         return found
 
-    def _all(self, node: exp.Expr, body: Body) -> list[tuple[str, Lowered]]:
+    def starred(self, node: exp.Expr, body: Body) -> list[tuple[str, str, Lowered]]:
+        """What * stands for: of each column the table, the name and the value."""
+        star = node.this if isinstance(node, exp.Column) else node
+        if star.args.get("replace") or star.args.get("rename"):
+            self.refuse(node, "* with REPLACE or RENAME", "Name the columns.")
         if not body.sources:
             self.refuse(node, "* without a table", "Name something in FROM.")
-        return list(body.columns())
+        table = node.table if isinstance(node, exp.Column) else ""
+        sources = [s for s in body.sources if not table or s.alias.lower() == table.lower()]
+        if not sources:
+            hint = f"FROM names {', '.join(s.alias for s in body.sources)}."
+            self.builder.statement.refuse("SQL_TABLE", node, table=table, hint=hint)
+        shown = [(s.alias, n, v) for s in sources for n, v in s.columns if table or n.lower() not in s.hidden]
+        columns = [(alias, name, body.known(value)) for alias, name, value in shown]
+        return _without(columns, star.args.get("except_") or (), body)
 
     # ---- relations
 
@@ -316,3 +322,22 @@ class Queries:
 
     def scalar(self, query: exp.Expr, body: Body, needed: bool) -> Lowered:
         return subqueries.scalar(self, query, body, needed)
+
+
+def _without(
+    columns: list[tuple[str, str, Lowered]], excepted: Sequence[exp.Expr], body: Body
+) -> list[tuple[str, str, Lowered]]:
+    """The columns but for those that EXCEPT names."""
+    found, statement = columns, body.builder.statement
+    for node in excepted:
+        table, name = node.table if isinstance(node, exp.Column) else "", node.name
+        named = [c for c in found if c[1].lower() == name.lower() and (not table or c[0].lower() == table.lower())]
+        if len(named) > 1:
+            tables = " and in ".join(f'"{alias}"' for alias, _, _ in named)
+            hint = " or ".join(f"{alias}.{name}" for alias, _, _ in named)
+            statement.refuse("SQL_AMBIGUOUS", node, column=name, tables=tables, hint=hint)
+        if not named:
+            hint = f"{closest(name, [c[1] for c in found])}There are {', '.join(c[1] for c in found)}."
+            statement.refuse("SQL_COLUMN", node, column=name, where=" that EXCEPT could leave out", hint=hint)
+        found = [c for c in found if c is not named[0]]
+    return found

@@ -13,6 +13,7 @@ from viewkeeper.program.ast import Literal, Term, Truth
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import Table
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
 from viewkeeper.sql.lowering.values import number
 from viewkeeper.sql.naming import clause, first_of
@@ -28,14 +29,26 @@ def read(queries: Queries, node: exp.Expr, body: Body) -> None:
     match node:
         case exp.Table():
             _read_table(queries, node, body)
+        case exp.Subquery(this=exp.Table() | exp.Subquery(args={"joins": [_, *_]})):
+            _read_joined(queries, node, body)
         case exp.Subquery():
             _read_rows(queries, queries.rows(node.this, body.parent), node.alias, _alias_columns(node), body, node)
         case exp.Values():
             _read_rows(queries, values(queries, node, body.parent), node.alias, _alias_columns(node), body, node)
         case _:
             queries.refuse(node, f"{node.key.upper()} in FROM", "FROM names tables, views and queries in parentheses.")
-    for more in node.args.get("joins") or ():
-        queries.refuse(more, "a join in parentheses", "Write the joins one after the other.")
+
+
+def _read_joined(queries: Queries, node: exp.Subquery, body: Body) -> None:
+    """Joins what is joined in parentheses; with a name it is one table."""
+    inner = Body(queries.builder, body.parent)
+    read(queries, node.this, inner)
+    for more in node.this.args.get("joins") or ():
+        inner = join(queries, more, inner, None)
+    if not node.alias:
+        body.take(inner)
+        return
+    _read_rows(queries, Rows(inner, list(inner.columns())), node.alias, _alias_columns(node), body, node)
 
 
 def _read_table(queries: Queries, node: exp.Table, body: Body) -> None:

@@ -1,0 +1,12 @@
+SELECT t.id, u.k, e.dst FROM t RIGHT JOIN (u LEFT JOIN e ON u.k = e.src) ON t.a = u.a;
+SELECT t.id, e.dst, z.s FROM t LEFT JOIN ((e JOIN g ON e.src = g.a) JOIN (SELECT a, s FROM g) z ON z.a = e.dst) ON t.id = e.src;
+SELECT z.*, g.s AS s2 FROM (t JOIN e ON t.id = e.src) AS z LEFT JOIN g ON z.a = g.a;
+SELECT t.* EXCEPT (a, d), u.k FROM t JOIN u ON t.a = u.a;
+SELECT * EXCEPT (u.a, u.s), 1 AS one FROM t JOIN u ON t.id = u.k;
+SELECT * EXCEPT (a) FROM t FULL JOIN g USING (a, s);
+SELECT * FROM t NATURAL LEFT JOIN g;
+SELECT * FROM t RIGHT JOIN g USING (s, a);
+SELECT t.*, g.a AS a2 FROM t FULL JOIN g USING (s, a);
+SELECT t.id FROM t LEFT JOIN e ON t.id = e.src NATURAL JOIN g;
+SELECT a, id, n FROM t FULL JOIN (SELECT a, k FROM u) z USING (a) FULL JOIN (SELECT a, count(*) AS n FROM g GROUP BY a) y USING (a);
+SELECT * FROM t LEFT SEMI JOIN g USING (s, a);
