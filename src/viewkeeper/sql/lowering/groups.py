@@ -16,6 +16,7 @@ from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
 from viewkeeper.sql.lowering.rows import Rows, output_name, unaliased
 from viewkeeper.sql.lowering.sets import union_all
+from viewkeeper.sql.lowering.shorthands import windows_written_out, with_columns
 from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, null_of, number
 from viewkeeper.sql.lowering.windows import has_windows, windowed
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def grouped(queries: Queries, select: exp.Select, body: Body) -> Rows:
+    select = with_columns(queries, select, body)
     nodes, sets = _grouping_sets(queries, select, body)
     if len(sets) == 1:
         return _group(queries, select, body, nodes, sets[0])
@@ -50,17 +52,19 @@ def _windows_over_sets(
     def special(node: exp.Expr) -> Lowered | None:
         return found.aggregate(node) if isinstance(node, (exp.Grouping, exp.GroupingId)) else plain(node)
 
-    return windowed(queries, select, rows.body, special)
+    return windowed(queries, select, rows.body, special, body)
 
 
 def _grouping_sets(queries: Queries, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
     """What is grouped by, and the sets of it that are groups of their own."""
     group = select.args.get("group")
-    if group is None:
-        return [], [()]
-    if group.args.get("all"):
-        queries.refuse(group, "GROUP BY ALL", "Name what to group by.")
     nodes: list[exp.Expr] = []
+    if group is None:
+        return nodes, [()]
+    if group.args.get("all"):
+        nodes = list(dict.fromkeys(unaliased(node) for node in select.expressions if not aggregates_of(node)))
+        return nodes, [tuple(range(len(nodes)))]
+    nodes = []
 
     def place(node: exp.Expr) -> int:
         found = _group_node(queries, node, select, body)
@@ -98,7 +102,8 @@ def _group_node(queries: Queries, node: exp.Expr, select: exp.Select, body: Body
 
 
 def _group(queries: Queries, select: exp.Select, body: Body, nodes: list[exp.Expr], chosen: tuple[int, ...]) -> Rows:
-    whole = select.args.get("group") is None
+    group = select.args.get("group")
+    whole = group is None or bool(group.args.get("all")) and not nodes
     before = Expressions(queries, body)
     values = [before.value(node) for node in nodes]
     _check_groups(queries, nodes)
@@ -116,7 +121,7 @@ def _group(queries: Queries, select: exp.Select, body: Body, nodes: list[exp.Exp
         expressions.condition(having.this)
         after.settled = False
     if has_windows(select):
-        return windowed(queries, select, after, special)
+        return windowed(queries, select, after, special, body)
     return Rows(after, queries.outputs(select, expressions, body))
 
 
@@ -128,6 +133,7 @@ def one_row(queries: Queries, query: exp.Expr, around: Body, needed: bool = Fals
     select = aggregates_alone(queries, query)
     if select is None:
         return None
+    select = windows_written_out(queries, select)
     with queries.naming(select):
         row = _one_group(queries, select, queries.from_and_where(select, around), around, needed)
         queries.check_order(select, around, [output_name(node) for node in select.expressions])

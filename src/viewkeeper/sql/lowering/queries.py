@@ -30,6 +30,7 @@ from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.recursion import recursive
 from viewkeeper.sql.lowering.rows import Named, Rows, output_name, table_of
 from viewkeeper.sql.lowering.sets import combined
+from viewkeeper.sql.lowering.shorthands import knowing, qualified, windows_written_out
 from viewkeeper.sql.lowering.sources import read, values
 from viewkeeper.sql.lowering.subqueries import OneRow
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of
@@ -37,7 +38,7 @@ from viewkeeper.sql.lowering.windows import has_windows, hoist_order, limited, p
 from viewkeeper.sql.naming import clause, first_of
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
-# Parts of a query that have a meaning here; hints have none that changes an answer, and windows are refused where they are used.
+# Parts of a query that have a meaning here; hints have none that changes an answer.
 _CLAUSES = frozenset(
     [
         "with_",
@@ -52,6 +53,7 @@ _CLAUSES = frozenset(
         "limit",
         "offset",
         "hint",
+        "qualify",
         "windows",
         "this",
         "expression",
@@ -100,7 +102,7 @@ class Queries:
     def _rows(self, query: exp.Expr, parent: Body | None) -> Rows:
         with self.naming(query):
             if isinstance(query, exp.Select):
-                return self._select(query, parent)
+                return self._qualified(windows_written_out(self, query), parent)
             assert isinstance(query, exp.SetOperation)
             self._refuse_clauses(query)
             return combined(self, query, parent)
@@ -149,6 +151,11 @@ class Queries:
 
     # ---- SELECT
 
+    def _qualified(self, select: exp.Select, parent: Body | None) -> Rows:
+        if select.args.get("qualify") is None:
+            return self._select(select, parent)
+        return qualified(self, select, lambda asked: self._select(asked, parent))
+
     def _select(self, select: exp.Select, parent: Body | None) -> Rows:
         body = self.from_and_where(select, parent)
         distinct = select.args.get("distinct")
@@ -190,12 +197,15 @@ class Queries:
 
     def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
+        before: list[tuple[str, Lowered]] = []
+        expressions.special = knowing(self, body, before, expressions.special)
         for node in select.expressions:
             match node:
                 case exp.Star() | exp.Column(this=exp.Star()):
                     found += [(name, value) for _, name, value in self.starred(node, body)]
                 case _:
                     found.append((output_name(node), expressions.value(node)))
+                    before += found[-1:] if isinstance(node, exp.Alias) else []
         if not found:
             self.refuse(select.expressions[0], "a query without columns", "Leave one of them.")
         return found

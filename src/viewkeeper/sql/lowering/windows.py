@@ -75,7 +75,7 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
     hidden = 0
     for ordered in order.expressions if order is not None else ():
         node = ordered.this
-        place = _output(query, node)
+        place = 0 if _is_all(order) else _output(query, node)
         if place is None and isinstance(query, exp.Select) and query.args.get("distinct") is None:
             query.append("expressions", exp.alias_(_with_outputs(query, node), f"order{hidden + 1}"))
             hidden += 1
@@ -88,11 +88,21 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
 
 def placed(queries: Queries, order: exp.Expr | None, keys: list[Key], hidden: int, outputs: int) -> list[Key]:
     """The keys, whose places are now those among all outputs."""
+    if _is_all(order):
+        return [replace(keys[0], position=place) for place in range(outputs)]
     for ordered, key in zip(order.expressions if order is not None else (), keys, strict=True):
         if key.position >= outputs - hidden:
             queries.refuse(ordered, f"ORDER BY {key.position + 1}, of {outputs - hidden} outputs,", "Name a column.")
     first = outputs - hidden - 1
     return [replace(key, position=first - key.position if key.position < 0 else key.position) for key in keys]
+
+
+def _is_all(order: exp.Expr | None) -> bool:
+    """``ORDER BY ALL``: by the outputs, from the left."""
+    match order.expressions if order is not None else []:
+        case [exp.Ordered(this=exp.Var() as only)]:
+            return only.name.upper() == "ALL"
+    return False
 
 
 def _output(query: exp.Expr, node: exp.Expr) -> int | None:
@@ -169,9 +179,13 @@ def has_windows(select: exp.Select) -> bool:
 
 
 def windowed(
-    queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None
+    queries: Queries,
+    select: exp.Select,
+    body: Body,
+    before: Callable[[exp.Expr], Lowered | None] | None = None,
+    grouped: Body | None = None,
 ) -> Rows:
-    """A query whose outputs have window functions; ``before`` knows what aggregates stand for."""
+    """A query whose outputs have window functions; ``before`` knows what aggregates of ``grouped`` stand for."""
     plain = Expressions(queries, body, before)
     window = _Windows(queries, body, select)
 
@@ -180,10 +194,21 @@ def windowed(
             return _Function(window, plain, node).value()
         return before(node) if before is not None else None
 
-    outputs = queries.outputs(select, Expressions(queries, body, special), body)
+    for node in select.expressions:
+        _refuse_looked_up(queries, node)
+    outputs = queries.outputs(select, Expressions(queries, body, special), grouped or body)
     after = window.finish([value for _, value in outputs])
     found = [(name, value) for (name, _), (_, value) in zip(outputs, after.sources[0].columns, strict=False)]
     return Rows(after, found)
+
+
+def _refuse_looked_up(queries: Queries, node: exp.Expr) -> None:
+    """Queries are asked for each row before windows are computed."""
+    for asking in node.find_all(exp.In, exp.Any, exp.All):
+        asked = asking.this if isinstance(asking, exp.In) and asking.args.get("query") else asking.parent and asking.parent.this
+        if isinstance(asked, exp.Expr) and asked is not asking and asked.find(exp.Window):
+            hint = "Compute the window in a query in FROM, and ask around it."
+            queries.refuse(asked, "a window function whose value is looked for in a query", hint)
 
 
 @dataclass
