@@ -29,7 +29,7 @@ from viewkeeper.sql.lowering.values import (
     null_of,
     number,
 )
-from viewkeeper.sql.reading import function_name
+from viewkeeper.sql.reading import Statement, function_name
 from viewkeeper.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -58,7 +58,7 @@ _COMPARISONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.GT: (">", "sql_gt"),
     exp.GTE: (">=", "sql_ge"),
 }
-_MICROSECONDS = {
+MICROSECONDS = {
     "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
     "DAY": 86_400_000_000, "WEEK": 7 * 86_400_000_000,
 }  # fmt: skip
@@ -484,7 +484,7 @@ class Expressions:
             self._refuse_type(
                 node, f"an interval cannot be added to a value of type {value.type}", "Add it to a date or a timestamp."
             )
-        amount, unit = self._amount(interval)
+        amount, unit = interval_of(self.statement, interval)
         if unit in _MONTHS:
             if type(value.constant) is datetime.date:
                 return Lowered(
@@ -492,12 +492,12 @@ class Expressions:
                 )
             months = Constant(sign * amount * _MONTHS[unit], NUMBER)
             return Lowered(Call("sql_add_months", (value.term, months)), value.type, value.nullable)
-        microseconds = sign * amount * _MICROSECONDS[unit]
+        microseconds = sign * amount * MICROSECONDS[unit]
         if value.type.kind is Kind.DATE and unit in ("DAY", "WEEK"):
-            days = Constant(microseconds // _MICROSECONDS["DAY"], NUMBER)
+            days = Constant(microseconds // MICROSECONDS["DAY"], NUMBER)
             if type(value.constant) is datetime.date:
                 try:
-                    shifted = value.constant + datetime.timedelta(microseconds // _MICROSECONDS["DAY"])
+                    shifted = value.constant + datetime.timedelta(microseconds // MICROSECONDS["DAY"])
                 except OverflowError:
                     self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
                 return Lowered(Constant(shifted, DATE), DATE_TYPE)
@@ -510,16 +510,6 @@ class Expressions:
         if not 1 <= year <= 9999:
             self._refuse_type(node, "there is no such day", "Years go from 1 to 9999.")
         return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
-
-    def _amount(self, interval: exp.Interval) -> tuple[int, str]:
-        unit = interval.args.get("unit")
-        name = unit.name.upper().rstrip("S") if unit is not None else ""
-        text = interval.this.name if isinstance(interval.this, (exp.Literal, exp.Neg)) else ""
-        if isinstance(interval.this, exp.Neg):
-            text = f"-{interval.this.this.name}"
-        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or (name not in _MONTHS and name not in _MICROSECONDS):
-            self._unsupported(interval, "this interval", "Write a whole number and one unit, as in INTERVAL 3 MONTHS.")
-        return int(text), name
 
     # ---- casts
 
@@ -587,6 +577,19 @@ _FROM_TEXT = {
     Kind.NUMBER: "sql_text_to_number", Kind.FLOAT: "sql_text_to_float", Kind.DECIMAL: "sql_text_to_decimal",
     Kind.DATE: "sql_text_to_date", Kind.TIMESTAMP: "sql_text_to_timestamp", Kind.BOOL: "sql_text_to_bool",
 }  # fmt: skip
+
+
+def interval_of(statement: Statement, interval: exp.Interval) -> tuple[int, str]:
+    """How many of which unit an interval is."""
+    unit = interval.args.get("unit")
+    name = unit.name.upper().rstrip("S") if unit is not None else ""
+    text = interval.this.name if isinstance(interval.this, (exp.Literal, exp.Neg)) else ""
+    if isinstance(interval.this, exp.Neg):
+        text = f"-{interval.this.this.name}"
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) or (name not in _MONTHS and name not in MICROSECONDS):
+        hint = "Write a whole number and one unit, as in INTERVAL 3 MONTHS."
+        statement.refuse("SQL_UNSUPPORTED", interval, what="this interval", hint=hint)
+    return int(text), name
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:

@@ -63,7 +63,8 @@ AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,
     exp.VariancePop, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue,
 )  # fmt: skip
-_BY_NAME: dict[str, type[exp.Expr]] = {"mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr}
+BY_NAME: dict[str, type[exp.Expr]] = {"mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr}
+DEVIATIONS = (exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 # Alternatives multiply: two of two each are four rules.
 _FEW_OPTIONAL = 2
 _TENTHS = 10  # digits that a sum has more than its terms
@@ -98,7 +99,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Filter):
         return True
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _BY_NAME
+        return node.name.lower() in BY_NAME
     if isinstance(node, exp.Any):
         return not isinstance(node.this, exp.Query) and not isinstance(getattr(node.this, "this", None), exp.Query)
     return isinstance(node, exp.AggFunc) and not isinstance(node, (exp.Grouping, exp.GroupingId))
@@ -181,7 +182,7 @@ class Groups:
         kind: type[exp.Expr] = type(function)
         argument = function.this
         if isinstance(function, exp.Anonymous):
-            kind, argument = _BY_NAME[function.name.lower()], function.expressions[0]
+            kind, argument = BY_NAME[function.name.lower()], function.expressions[0]
         elif isinstance(function, exp.Any):
             kind = exp.LogicalOr
         if kind not in AGGREGATES:
@@ -283,17 +284,7 @@ class Groups:
     ) -> Lowered:
         one = convert(value, DOUBLE)
         square = Lowered(Call("*", (one.term, one.term)), DOUBLE, one.nullable)
-        total, squares = self._sum(one, included, times), self._sum(square, included, times)
-        whole = kind in (exp.StddevPop, exp.VariancePop)
-        n = Call("to_float", (number.term,))
-        spread: Term = Call("-", (squares.term, Call("/", (Call("*", (total.term, total.term)), n))))
-        spread = Call("max", (spread, Constant(0.0, DOUBLE.kept)))
-        divisor: Term = n if whole else Call("-", (n, Constant(1.0, DOUBLE.kept)))
-        variance: Term = Call("/", (spread, divisor))
-        if kind not in (exp.Variance, exp.VariancePop):
-            variance = Call("sql_sqrt", (variance,))
-        enough = Call("sql_lt", (number.term, ONE if whole else Constant(2, NUMBER)))
-        return choice(enough, null_of(DOUBLE), Lowered(variance, DOUBLE))
+        return deviation(kind, self._sum(one, included, times), self._sum(square, included, times), number)
 
     def _logical(self, kind: type[exp.Expr], value: Lowered, condition: Lowered | None, node: exp.Expr) -> Lowered:
         if value.type.kind not in (Kind.BOOL, None):
@@ -470,6 +461,20 @@ class _Optional:
     variables: Sequence[tuple[Variable, SqlType]]
     there: tuple[Literal, ...]
     missing: tuple[Literal, ...]
+
+
+def deviation(kind: type[exp.Expr], total: Lowered, squares: Lowered, number: Lowered) -> Lowered:
+    """A standard deviation or variance of so many values, from their sum and that of their squares."""
+    whole = kind in (exp.StddevPop, exp.VariancePop)
+    n = Call("to_float", (number.term,))
+    spread: Term = Call("-", (squares.term, Call("/", (Call("*", (total.term, total.term)), n))))
+    spread = Call("max", (spread, Constant(0.0, DOUBLE.kept)))
+    divisor: Term = n if whole else Call("-", (n, Constant(1.0, DOUBLE.kept)))
+    variance: Term = Call("/", (spread, divisor))
+    if kind not in (exp.Variance, exp.VariancePop):
+        variance = Call("sql_sqrt", (variance,))
+    few = Call("sql_lt", (number.term, ONE if whole else Constant(2, NUMBER)))
+    return choice(few, null_of(DOUBLE), Lowered(variance, DOUBLE))
 
 
 def _and(left: Lowered | None, right: Lowered) -> Lowered:

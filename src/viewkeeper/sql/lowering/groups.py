@@ -19,7 +19,8 @@ from viewkeeper.sql.lowering.sets import union_all
 from viewkeeper.sql.lowering.shorthands import windows_written_out, with_columns
 from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
 from viewkeeper.sql.lowering.values import Lowered, null_of, number
-from viewkeeper.sql.lowering.windows import has_windows, windowed
+from viewkeeper.sql.lowering.window_functions import windowed
+from viewkeeper.sql.lowering.windows import has_windows
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.queries import Queries

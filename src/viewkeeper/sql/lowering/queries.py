@@ -34,7 +34,8 @@ from viewkeeper.sql.lowering.shorthands import knowing, qualified, windows_writt
 from viewkeeper.sql.lowering.sources import read, values
 from viewkeeper.sql.lowering.subqueries import OneRow
 from viewkeeper.sql.lowering.values import Lowered, encode, null_of
-from viewkeeper.sql.lowering.windows import has_windows, hoist_order, limited, placed, windowed
+from viewkeeper.sql.lowering.window_functions import windowed
+from viewkeeper.sql.lowering.windows import has_windows, hoist_order, limited, placed
 from viewkeeper.sql.naming import clause, first_of
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
