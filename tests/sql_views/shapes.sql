@@ -30,3 +30,8 @@ SELECT *, a AS a2 FROM g ORDER BY ALL LIMIT 3;
 SELECT s FROM t UNION SELECT s FROM u ORDER BY ALL LIMIT 2;
 SELECT id, a + 1 AS z, z * 2 AS y, y + z AS x2, row_number() OVER (ORDER BY id) AS r, r + z AS rz FROM t ORDER BY y + 1, id LIMIT 5;
 SELECT s, sum(a) AS sa, sa * 2 AS b FROM t GROUP BY s;
+SELECT id, (a, b) = (0L, 1L) AS e, (a, b) <> (1L, 2L) AS n, (a, b) < (1L, 1L) AS l, (a, b) >= (1L, 2L) AS g, (a, b) <=> (b, a) AS s, (a, b) > (b, a) AS m, (a, b) <= (b, a) AS q FROM t;
+SELECT id FROM t WHERE (a, b) NOT IN ((1L, 1L), (2L, 3L), (CAST(NULL AS BIGINT), 1L)) AND (a, s) NOT IN (SELECT a, s FROM u);
+SELECT t.id, u.k FROM t LEFT JOIN u ON (t.a, t.s) = (u.a, u.s) AND (t.id, u.k) NOT BETWEEN (1L, 2L) AND (2L, 2L);
+SELECT s, count(*) AS n FROM t GROUP BY s HAVING (s, count(*)) IN (('x', 1L), ('y', 2L), ('x', 2L), ('x', 3L));
+SELECT t.id, u.k FROM t JOIN u ON t.a <=> u.a AND t.id <=> u.k;
