@@ -35,3 +35,9 @@ SELECT id FROM t WHERE (a, b) NOT IN ((1L, 1L), (2L, 3L), (CAST(NULL AS BIGINT),
 SELECT t.id, u.k FROM t LEFT JOIN u ON (t.a, t.s) = (u.a, u.s) AND (t.id, u.k) NOT BETWEEN (1L, 2L) AND (2L, 2L);
 SELECT s, count(*) AS n FROM t GROUP BY s HAVING (s, count(*)) IN (('x', 1L), ('y', 2L), ('x', 2L), ('x', 3L));
 SELECT t.id, u.k FROM t JOIN u ON t.a <=> u.a AND t.id <=> u.k;
+SELECT g.a, z.m, z.n FROM g, LATERAL (SELECT max(u.k), count(*) FROM u WHERE u.a >= g.a) AS z(m, n);
+SELECT t.id, z.m, y.p FROM t JOIN LATERAL (SELECT count(*) AS m FROM u WHERE u.a = t.a HAVING count(*) <> 2) AS z ON z.m >= t.b, LATERAL (SELECT z.m * 2 + t.b AS p) y;
+SELECT t.id, z.k, z.r FROM t LEFT JOIN LATERAL (SELECT u.k, row_number() OVER (ORDER BY u.k) AS r FROM u WHERE u.a = t.a) AS z ON z.r < 3 OR t.b = 0;
+SELECT t.id, z.k FROM t LEFT JOIN LATERAL (SELECT u.k FROM u WHERE u.a = t.a ORDER BY u.k DESC LIMIT 1) AS z ON true;
+SELECT g.a, z.s, z.n FROM g LEFT JOIN LATERAL (SELECT u.s, count(*) AS n FROM u WHERE u.a = g.a GROUP BY u.s) AS z ON true;
+SELECT t.id, e.dst, z.q FROM t LEFT JOIN e ON t.id = e.src LEFT JOIN LATERAL (SELECT u.k + t.b AS q FROM u WHERE u.a > e.dst) AS z ON true;

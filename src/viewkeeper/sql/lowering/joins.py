@@ -11,6 +11,7 @@ from viewkeeper.program.ast import Atom, Call, Literal, Negation, Term, Variable
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import COPIES
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.laterals import is_lateral, lateral_row, lateral_rows
 from viewkeeper.sql.lowering.subqueries import marker
 from viewkeeper.sql.lowering.values import ONE, Lowered, null_of
 from viewkeeper.sql.types import BIGINT, SqlType
@@ -25,8 +26,17 @@ def join(queries: Queries, node: exp.Join, left: Body, select: exp.Expr | None) 
     method = (node.args.get("method") or "").upper()
     if method not in ("", "NATURAL") or kind in ("ASOF", "ARRAY", "STRAIGHT"):
         queries.refuse(node, f"{method} {kind} JOIN".strip(), "Use an ordinary join.")
-    right = Body(queries.builder, left.parent)
-    queries.read(node.this, right)
+    if is_lateral(node.this):
+        if side not in ("", "LEFT") or kind not in ("", "CROSS", "INNER", "OUTER") or method or node.args.get("using"):
+            queries.refuse(node, "LATERAL in this kind of join", "Use CROSS JOIN, JOIN … ON or LEFT JOIN … ON.")
+        if lateral_row(queries, node, left):
+            if not side and node.args.get("on") is not None:
+                Expressions(queries, left).condition(node.args["on"])
+            return left
+        right = lateral_rows(queries, node.this, left)
+    else:
+        right = Body(queries.builder, left.parent)
+        queries.read(node.this, right)
     using = [column.name for column in node.args.get("using") or ()]
     if method == "NATURAL":
         names = {name.lower() for name, _ in right.columns()}

@@ -76,3 +76,9 @@ def unaliased(node: exp.Expr) -> exp.Expr:
     while isinstance(node, (exp.Alias, exp.Paren)):
         node = node.this
     return node
+
+
+def alias_columns(node: exp.Expr) -> tuple[str, ...]:
+    """The names that ``AS x(a, b)`` gives to columns."""
+    alias = node.args.get("alias")
+    return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()

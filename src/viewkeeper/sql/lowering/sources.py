@@ -14,7 +14,7 @@ from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import Table
 from viewkeeper.sql.lowering.expressions import Expressions
 from viewkeeper.sql.lowering.joins import join
-from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
+from viewkeeper.sql.lowering.rows import Named, Rows, alias_columns, table_of, with_names
 from viewkeeper.sql.lowering.values import number
 from viewkeeper.sql.naming import clause, first_of
 from viewkeeper.sql.reading import function_name
@@ -32,9 +32,9 @@ def read(queries: Queries, node: exp.Expr, body: Body) -> None:
         case exp.Subquery(this=exp.Table() | exp.Subquery(args={"joins": [_, *_]})):
             _read_joined(queries, node, body)
         case exp.Subquery():
-            _read_rows(queries, queries.rows(node.this, body.parent), node.alias, _alias_columns(node), body, node)
+            _read_rows(queries, queries.rows(node.this, body.parent), node.alias, alias_columns(node), body, node)
         case exp.Values():
-            _read_rows(queries, values(queries, node, body.parent), node.alias, _alias_columns(node), body, node)
+            _read_rows(queries, values(queries, node, body.parent), node.alias, alias_columns(node), body, node)
         case _:
             queries.refuse(node, f"{node.key.upper()} in FROM", "FROM names tables, views and queries in parentheses.")
 
@@ -48,7 +48,7 @@ def _read_joined(queries: Queries, node: exp.Subquery, body: Body) -> None:
     if not node.alias:
         body.take(inner)
         return
-    _read_rows(queries, Rows(inner, list(inner.columns())), node.alias, _alias_columns(node), body, node)
+    _read_rows(queries, Rows(inner, list(inner.columns())), node.alias, alias_columns(node), body, node)
 
 
 def _read_table(queries: Queries, node: exp.Table, body: Body) -> None:
@@ -61,10 +61,10 @@ def _read_table(queries: Queries, node: exp.Table, body: Body) -> None:
     alias = node.alias or node.name
     named = None if node.db else queries.named.get(node.name.lower())
     if named is not None:
-        _read_named(queries, named, alias, _alias_columns(node), body, node)
+        _read_named(queries, named, alias, alias_columns(node), body, node)
         return
     body.read(_table(queries, node), alias)
-    body.sources[-1] = _renamed(body.sources[-1], _alias_columns(node), node, queries)
+    body.sources[-1] = _renamed(body.sources[-1], alias_columns(node), node, queries)
 
 
 def _read_named(queries: Queries, named: Named, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:
@@ -130,11 +130,6 @@ def values(queries: Queries, node: exp.Values, parent: Body | None) -> Rows:
     body.keys = [((body.sources[0].columns[0][1].term.name,),)]  # type: ignore[union-attr]
     body.sources = [Source("values", body.sources[0].columns[1:])]
     return Rows(body, list(body.sources[0].columns))
-
-
-def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
-    alias = node.args.get("alias")
-    return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
 
 
 def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
