@@ -41,3 +41,6 @@ SELECT t.id, z.k, z.r FROM t LEFT JOIN LATERAL (SELECT u.k, row_number() OVER (O
 SELECT t.id, z.k FROM t LEFT JOIN LATERAL (SELECT u.k FROM u WHERE u.a = t.a ORDER BY u.k DESC LIMIT 1) AS z ON true;
 SELECT g.a, z.s, z.n FROM g LEFT JOIN LATERAL (SELECT u.s, count(*) AS n FROM u WHERE u.a = g.a GROUP BY u.s) AS z ON true;
 SELECT t.id, e.dst, z.q FROM t LEFT JOIN e ON t.id = e.src LEFT JOIN LATERAL (SELECT u.k + t.b AS q FROM u WHERE u.a > e.dst) AS z ON true;
+SELECT s, b, count(*) AS n, grouping_id() AS g FROM t GROUP BY s, b GROUPING SETS ((s, b), (b), ());
+SELECT id, (SELECT sum(count(*)) OVER () FROM u) AS m, (SELECT rank() OVER (ORDER BY k) FROM u ORDER BY k LIMIT 1) AS r FROM t WHERE b NOT IN (SELECT row_number() OVER (ORDER BY k) FROM u WHERE u.s = t.s);
+(SELECT id, a FROM t ORDER BY id LIMIT 5) ORDER BY a DESC, id LIMIT 2;

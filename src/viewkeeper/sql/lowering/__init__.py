@@ -16,7 +16,7 @@ from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
 from viewkeeper.sql.failures import ANSWER
 from viewkeeper.sql.lowering.builder import Builder
-from viewkeeper.sql.lowering.queries import Queries
+from viewkeeper.sql.lowering.queries import Queries, around
 from viewkeeper.sql.lowering.recursion import refuse_circles
 from viewkeeper.sql.lowering.rows import with_names
 from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
@@ -63,6 +63,8 @@ def lower_query(statement: Statement, query: exp.Expr, program: Program, careful
     name = ANSWER
     builder = Builder(statement, program, name, careful)
     queries = Queries(builder)
+    if isinstance(query, exp.Subquery) and query.args.get("order"):
+        query = around(query)
     if not isinstance(query, (exp.Select, exp.SetOperation)):
         rows = queries.rows(query)
         queries.define(rows, name)

@@ -226,6 +226,8 @@ class Expressions:
                 left, right = self._alike(node)
                 return boolean(Call("sql_not", (Call("sql_same", (left.term, right.term)),)), False)
             case exp.Between():
+                if node.args.get("symmetric"):
+                    self._unsupported(node, "BETWEEN SYMMETRIC", "Write least and greatest around the bounds.")
                 low = exp.GTE(this=node.this, expression=node.args["low"])
                 return self._both(self.value(low), self.value(exp.LTE(this=node.this, expression=node.args["high"])))
             case exp.In():

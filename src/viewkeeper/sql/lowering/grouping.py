@@ -31,6 +31,7 @@ from viewkeeper.program.ast import (
     Test,
     Variable,
     Wildcard,
+    variables_of,
 )
 from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.sql.lowering.bodies import Body, Correlation, Source
@@ -172,7 +173,16 @@ class Groups:
             self._known[key] = self._aggregate(node)
         return self._known[key]
 
+    def _check_columns(self, node: exp.Expr) -> None:
+        """Aggregates are of columns of their own query."""
+        for column in node.find_all(exp.Column):
+            found = None if column.is_star or column.parent_select is not node.parent_select else self.body.find(column)
+            if found is not None and not {v.name for v in variables_of(found.term)} <= self.body.own:
+                what, hint = f'"{column.name}" of the query around it in an aggregate', "Aggregate columns of the query itself."
+                self.builder.statement.refuse("SQL_UNSUPPORTED", column, what=what, hint=hint)
+
     def _aggregate(self, node: exp.Expr) -> Lowered:
+        self._check_columns(node)
         condition: Lowered | None = None
         expressions = Expressions(self.queries, self.body)
         function = node

@@ -80,6 +80,8 @@ def _grouping_sets(queries: Queries, select: exp.Select, body: Body) -> tuple[li
         else:
             choices = [(place(node),)]
         sets = [tuple(dict.fromkeys((*one, *more))) for one in sets for more in choices]
+    if group.args.get("grouping_sets"):  # GROUP BY a, b GROUPING SETS (…): these sets of what comes before
+        sets = [tuple(place(n) for n in _listed(e)) for node in group.args["grouping_sets"] for e in node.expressions]
     for kind, part in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
         if group.args.get(part):  # WITH ROLLUP: of everything before
             sets = _sets(kind, [(i,) for i in range(len(nodes))])
@@ -108,6 +110,9 @@ def _group(queries: Queries, select: exp.Select, body: Body, nodes: list[exp.Exp
     before = Expressions(queries, body)
     values = [before.value(node) for node in nodes]
     _check_groups(queries, nodes)
+    if whole and body.parent is not None and body.free() and has_windows(select):
+        hint = "Compute the aggregates in a query in FROM."
+        queries.refuse(select, "windows over aggregates without GROUP BY in a correlated subquery", hint)
     tie = correlate(body, body.parent, counted=True) if body.parent is not None and body.free() else None
     groups = Groups(queries, body, [values[i] for i in chosen], tie, whole)
     special = _special(queries, groups, nodes, values, chosen, body, select)

@@ -25,7 +25,7 @@ def join(queries: Queries, node: exp.Join, left: Body, select: exp.Expr | None) 
     side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
     method = (node.args.get("method") or "").upper()
     if method not in ("", "NATURAL") or kind in ("ASOF", "ARRAY", "STRAIGHT"):
-        queries.refuse(node, f"{method} {kind} JOIN".strip(), "Use an ordinary join.")
+        queries.refuse(node, " ".join(f"{method} {kind} JOIN".split()), "Use an ordinary join.")
     if is_lateral(node.this):
         if side not in ("", "LEFT") or kind not in ("", "CROSS", "INNER", "OUTER") or method or node.args.get("using"):
             queries.refuse(node, "LATERAL in this kind of join", "Use CROSS JOIN, JOIN … ON or LEFT JOIN … ON.")
@@ -45,6 +45,8 @@ def join(queries: Queries, node: exp.Join, left: Body, select: exp.Expr | None) 
     if node.args.get("on") is not None:
         conditions.append(node.args["on"])
     if kind in ("SEMI", "ANTI"):
+        if side == "RIGHT" or method:
+            queries.refuse(node, f"{method or side} {kind} JOIN", "Exchange the tables, or write ON.")
         found = _half(queries, left, right, conditions, kind == "ANTI")
         found.sources = _in_front(found.sources, using)
         return found

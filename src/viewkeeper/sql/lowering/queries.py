@@ -79,10 +79,10 @@ class Queries:
     def rows(self, query: exp.Expr, parent: Body | None = None) -> Rows:
         match query:
             case exp.Subquery() | exp.Paren():
-                if any(query.args.get(part) for part in ("limit", "order", "offset")):
-                    self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
                 if query.args.get("locks"):
                     self.refuse(query, _LOCKS, "Leave it out.")
+                if any(query.args.get(part) for part in ("limit", "order", "offset")):
+                    return self.rows(around(query), parent)
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
                 if query.args.get("limit") is not None or query.args.get("offset") is not None:
@@ -352,3 +352,14 @@ def _without(
             statement.refuse("SQL_COLUMN", node, column=name, where=" that EXCEPT could leave out", hint=hint)
         found = [c for c in found if c is not named[0]]
     return found
+
+
+def around(query: exp.Expr) -> exp.Select:
+    """A query in parentheses with ORDER BY or LIMIT behind it, as one that reads it."""
+    inner = query.copy()
+    outer = exp.Select(expressions=[exp.Star()])
+    for part in ("order", "limit", "offset", "with_"):
+        outer.set(part, inner.args.pop(part, None))
+    inner.set("alias", exp.TableAlias(this=exp.to_identifier("query")))
+    outer.set("from_", exp.From(this=inner))
+    return outer

@@ -57,7 +57,8 @@ def _read_table(queries: Queries, node: exp.Table, body: Body) -> None:
         queries.refuse(node, f"{function_name(node.this, queries.builder.statement.source)}(…) in FROM", hint)
     for part in ("pivots", "sample", "hints", "when", "version", "laterals"):
         if node.args.get(part):
-            queries.refuse(first_of(node.args[part]) or node, clause(part), "Leave it out.")
+            first = first_of(node.args[part])
+            queries.refuse(first or node, _called(part, first), "Leave it out.")
     alias = node.alias or node.name
     named = None if node.db else queries.named.get(node.name.lower())
     if named is not None:
@@ -65,6 +66,13 @@ def _read_table(queries: Queries, node: exp.Table, body: Body) -> None:
         return
     body.read(_table(queries, node), alias)
     body.sources[-1] = _renamed(body.sources[-1], alias_columns(node), node, queries)
+
+
+def _called(part: str, first: exp.Expr | None) -> str:
+    """What a part of a table in FROM is called in SQL."""
+    if isinstance(first, exp.Version):
+        return f"{first.name} AS OF"
+    return clause("unpivot" if first is not None and first.args.get("unpivot") else part)
 
 
 def _read_named(queries: Queries, named: Named, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:

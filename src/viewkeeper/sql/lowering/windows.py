@@ -159,7 +159,11 @@ def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | No
     """The number of LIMIT or OFFSET."""
     if node is None:
         return None
+    if isinstance(node, exp.Fetch):
+        queries.refuse(node, "FETCH", "Write LIMIT.")
     value = node.expression
+    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
     if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
         queries.refuse(node, f"{what} that is not a number", "Write a number.")
     return int(value.name)
