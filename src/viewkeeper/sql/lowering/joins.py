@@ -251,11 +251,7 @@ def _needed(select: exp.Expr | None, node: exp.Join) -> set[tuple[str, str]] | N
     if select is None or any(one.args.get("method") for one in joins):
         return None
     place = next(i for i, one in enumerate(joins) if one is node)
-    parts = [
-        part
-        for name in ("where", "group", "having", "qualify", "windows", "order")
-        if (part := select.args.get(name)) is not None
-    ]
+    parts = [part for name in ("where", "group", "having", "order") if (part := select.args.get(name)) is not None]
     parts += [*select.expressions, *joins[place + 1 :]]
     if any(not isinstance(s.parent, exp.Count) for part in parts for s in part.find_all(exp.Star)):
         return None
