@@ -24,3 +24,4 @@ SELECT id, initcap(s) AS ic, left(s, 1) AS lf, right(s, 1) AS rt, repeat(s, 2) A
 SELECT id, coalesce(p, a, 0) AS c, greatest(p, a) AS g, least(x, a) AS l FROM t;
 SELECT id FROM t WHERE coalesce(f, a > 1);
 SELECT id, a & b AS ba, a | b AS bo, a ^ b AS bx FROM t;
+SELECT id, 1.5 + CAST(NULL AS BIGINT) AS x, coalesce(CAST(NULL AS INT), p) AS y, CAST(NULL AS DECIMAL(5,2)) + x AS z, CAST(NULL AS DATE) < TIMESTAMP '2020-01-01 00:00:00' AS q FROM t;

@@ -284,7 +284,9 @@ class Windows:
         builder, columns = self.queries.builder, list(self.columns.values())
         match literals:
             case [Atom() as atom] if {term for _, _, term in columns} <= set(atom.arguments):
-                return builder.relations[atom.relation], [v for v in atom.arguments if isinstance(v, Variable)]
+                variables = [v for v in atom.arguments if isinstance(v, Variable)]
+                if len(set(variables)) == len(atom.arguments):
+                    return builder.relations[atom.relation], variables
         if not columns:
             columns = [(builder.variable("one"), BIGINT, ONE)]
         relation = builder.derive([(v.name, t) for v, t, _ in columns], ([term for _, _, term in columns], literals))
