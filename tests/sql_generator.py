@@ -242,12 +242,22 @@ class Generator:
                 if "SEMI" not in kind and "ANTI" not in kind:
                     scope.values += seen
             names += [c.name for c in columns]
+        if outer is None and depth and self.chance(0.15):
+            text, value = self.lateral(text, scope, depth)
+            scope.values.append(value)
         # A name that only one of them has needs no table before it.
         for place, value in enumerate(scope.values):
             name = value.text.partition(".")[2]
             if name and names.count(name) == 1 and self.chance(0.3) and outer is None:
                 scope.values[place] = Value(name.upper() if self.chance(0.1) else name, value.kind)
         return f" FROM {text}", scope
+
+    def lateral(self, text: str, scope: Scope, depth: int) -> tuple[str, Value]:
+        kind, alias = self.pick(KINDS), self.name("a")
+        column = self.name(kind)
+        query = self.inner_select(kind, scope, depth)
+        joined = f"{self.pick(['JOIN', 'LEFT JOIN'])} LATERAL ({query}) AS {alias}({column}) ON TRUE"
+        return f"{text} {joined}", Value(f"{alias}.{column}", kind)
 
     def source(self, depth: int) -> tuple[str, str, tuple[Column, ...]]:
         alias = self.name("a")
@@ -357,7 +367,11 @@ class Generator:
         outputs = [self.pick(scope.values) for _ in range(self.random.randint(1, 3))]
         outputs += [self.window(scope) for _ in range(self.pick([1, 1, 2]))]
         self.random.shuffle(outputs)
-        return self.put("", outputs, f"{source}{self.where(scope, depth, 0.4)}")
+        rest = f"{source}{self.where(scope, depth, 0.4)}"
+        if self.chance(0.25):
+            chosen = self.window(scope)
+            rest += f" QUALIFY {chosen.text} {self.pick(COMPARISONS)} {self.value(chosen.kind.replace(SHOWN, 'd'), scope, 0)}"
+        return self.put("", outputs, rest)
 
     def window(self, scope: Scope) -> Value:
         partition = [v.text for v in self.random.sample(scope.values, min(self.pick([0, 1, 1, 2]), len(scope.values)))]
@@ -373,6 +387,8 @@ class Generator:
             "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
         ])  # fmt: skip
         numbers = [("sum", kind), ("avg", SHOWN)] if kind in "imd" else []
+        chosen = f"FILTER (WHERE {self.condition(Scope(scope.values, plain=True), 0)})" if self.chance(0.2) else ""
+        ignoring = self.pick(["", "IGNORE NULLS"])
         function, result = self.pick([("count", "i"), ("min", kind), ("max", kind), *numbers, *numbers])
         return Value(
             *self.pick(
@@ -380,16 +396,28 @@ class Generator:
                     (f"row_number() OVER ({by} {total})", "i"),
                     (f"{self.pick(['rank', 'dense_rank'])}() OVER ({by} {some})", "i"),
                     (f"percent_rank() OVER ({by} {some})", SHOWN),
-                    (f"{self.pick(['lag', 'lead'])}({text}) OVER ({by} {total})", kind),
-                    (f"{self.pick(['lag', 'lead'])}({text}, 2, {self.literal(kind)}) OVER ({by} {total})", kind),
-                    (f"{self.pick(['first_value', 'last_value'])}({text}) OVER ({by} {total} {frame})", kind),
-                    (f"{function}({text}) OVER ({by})", result),
+                    (f"{self.pick(['lag', 'lead'])}({text}) {ignoring} OVER ({by} {total})", kind),
+                    (f"{self.pick(['lag', 'lead'])}({text}, 2, {self.literal(kind)}) {ignoring} OVER ({by} {total})", kind),
+                    (f"{self.pick(['first_value', 'last_value'])}({text}) {ignoring} OVER ({by} {total} {frame})", kind),
+                    (f"{function}({text}) {chosen} OVER ({by})", result),
                     (f"{function}({text}) OVER ({by} {total} {frame})", result),
-                    (f"{function}({text}) OVER ({by} {some})", result),
+                    (f"{function}({text}) OVER ({by} {self.distance(scope, partition) or some})", result),
                     (f"ntile(2) OVER ({by} {total})", "i"),
                 ]
             )
         )
+
+    def distance(self, scope: Scope, partition: list[str]) -> str:
+        """An order with a frame of distances in it; nothing if there is no column that has some."""
+        keys = [v for kind in "imdt" for v in scope.of(kind) if v.text not in partition]
+        if not keys or self.chance(0.4):
+            return ""
+        key = self.pick(keys)
+        some = {"m": ["1.5", "2"], "t": ["30", "INTERVAL 40 DAYS"]}.get(key.kind, ["1", "3"])
+        low, high = self.pick([("PRECEDING", "FOLLOWING"), ("PRECEDING", "CURRENT ROW"), ("UNBOUNDED", "PRECEDING")])
+        bounds = [f"{self.pick(some[:1])} {side}" if side in ("PRECEDING", "FOLLOWING") else side for side in (low, high)]
+        bounds = [f"{bound} PRECEDING" if bound == "UNBOUNDED" else bound for bound in bounds]
+        return f"{self.order([key.text])} RANGE BETWEEN {' AND '.join(bounds)}"
 
     def order(self, texts: list[str]) -> str:
         return "ORDER BY " + ", ".join(t + self.pick(["", "", " DESC", " NULLS LAST"]) for t in texts)
@@ -426,6 +454,10 @@ class Generator:
                 flags = scope.of("b")
                 if flags:
                     return self.pick(["{}", "NOT {}", "{} IS TRUE", "{} IS NOT FALSE"]).format(self.pick(flags).text)
+            case 9 if self.chance(0.5):
+                pairs = [(a.text, b.text) for a in scope.values for b in scope.values if a.kind == b.kind != "m"]
+                (a, b), (c, d) = self.pick(pairs or [(text, text)]), self.pick(pairs or [(text, text)])
+                return f"({a}, {c}) {self.pick(COMPARISONS)} ({b}, {d})"
             case 8:
                 numbers = [v for k in "imd" for v in scope.of(k)]
                 if numbers:

@@ -257,11 +257,17 @@ NAMED = {
     "SELECT to_date(s, 'yyyy-DDD') FROM t": "'DDD' is not known in patterns of times",
     "SELECT to_date(s, 'yMd') FROM t": "'yM' is not known in patterns of times",
     "SELECT datediff(DECADE, d, d) FROM t": "datediff has no unit 'DECADE'",
-    "SELECT * FROM t WHERE (x, id) = (1, 2)": "a list in parentheses as a value is not supported",
+    "SELECT (x, id) FROM t": "a list in parentheses as a value is not supported",
     "SELECT s[0] FROM t": "[…] behind a value is not supported",
     "SELECT * FROM t LATERAL VIEW explode(s) AS y": "LATERAL VIEW is not supported",
     "SELECT * FROM t PIVOT (sum(x) FOR s IN ('a'))": "PIVOT is not supported",
+    "SELECT * FROM t UNPIVOT (v FOR n IN (id, x))": "UNPIVOT is not supported",
+    "SELECT * FROM t TIMESTAMP AS OF '2020-01-01'": "TIMESTAMP AS OF is not supported",
     "SELECT * FROM t CLUSTER BY x": "CLUSTER BY is not supported",
+    "SELECT id FROM t FETCH FIRST 3 ROWS ONLY": "FETCH is not supported",
+    "CREATE MATERIALIZED VIEW v24 AS MAP id USING 'cat' FROM t": "this form of CREATE MATERIALIZED VIEW is not supported",
+    "SELECT t.id FROM t RIGHT SEMI JOIN t AS u ON t.x = u.x": "RIGHT SEMI JOIN is not supported",
+    "SELECT y.t.x FROM t": "a name of more than two parts is not supported",
     "SELECT * FROM t TABLESAMPLE (10 PERCENT)": "TABLESAMPLE is not supported",
     "DELETE t FROM t WHERE x = 1": "a table before FROM in DELETE is not supported",
     "SELECT * FROM range(3)": "range(…) in FROM is not supported",
@@ -303,6 +309,94 @@ def test_what_is_not_there_is_called_as_it_was_written(house: Warehouse, text: s
     code, _, message = told(house, text).split("\n")[0].partition(": ")
     assert code in ("error[SQL_FUNCTION]", "error[SQL_UNSUPPORTED]", "error[SQL_TYPE]")
     assert message == NAMED[text]
+
+
+# ---- shapes of queries
+
+SHAPES = {
+    "SELECT * EXCEPT (y) FROM t": ('there is no column "y" that EXCEPT could leave out', "y"),
+    "SELECT * EXCEPT (x) FROM t JOIN t AS u ON t.id = u.id": ('column "x" is in "t" and in "u"', "x"),
+    "SELECT t.* EXCEPT (id, s, d, x, b) FROM t": ("a query without columns is not supported", "t.* EXCEPT (id, s, d, x, b"),
+    "SELECT * REPLACE (1 AS x) FROM t": ("* with REPLACE or RENAME is not supported", "* REPLACE (1 AS x"),
+    "SELECT *, count(*) FROM t GROUP BY id": (
+        'there is no column "s" behind GROUP BY: it is neither grouped by nor aggregated',
+        "*",
+    ),
+    "SELECT id FROM t JOIN t AS u USING (id) JOIN t AS v USING (x)": ('column "x" is in "t" and in "u"', "t AS v USING (x"),
+    "SELECT x AS y, id AS y, y + 1 FROM t": ('output "y" is there twice', "y"),
+    "SELECT x AS y, sum(y) OVER () FROM t": ('there is no column "y"', "y"),
+    "SELECT count(*) OVER w FROM t": ('"w" as a window, which WINDOW does not define, is not supported', "w"),
+    "SELECT count(*) OVER (w ROWS 1 PRECEDING) FROM t WINDOW w AS (ORDER BY id)": (
+        "a named window with more than its name is not supported",
+        "w",
+    ),
+    "SELECT id FROM t QUALIFY x > 1": ("QUALIFY without a window function is not supported", "x > 1"),
+    "SELECT rank() OVER (ORDER BY id) IN (SELECT x FROM t) FROM t": (
+        "a window function whose value is looked for in a query is not supported",
+        "rank() OVER (ORDER BY id",
+    ),
+    "SELECT rank() OVER (ORDER BY id ROWS 1 PRECEDING) FROM t": ("a frame for rank is not supported", "1"),
+    "SELECT sum(x) OVER (ORDER BY id ROWS BETWEEN 2 FOLLOWING AND 1 FOLLOWING) FROM t": (
+        "the frame ends before it starts",
+        "2 FOLLOWING AND 1",
+    ),
+    "SELECT sum(x) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) FROM t": (
+        "EXCLUDE in a window is not supported",
+        "1 PRECEDING AND 1",
+    ),
+    "SELECT sum(x) OVER (ORDER BY s RANGE 1 PRECEDING) FROM t": ("1 is no distance between values of type STRING", "1"),
+    "SELECT sum(x) OVER (ORDER BY x RANGE 1.5 PRECEDING) FROM t": ("1.5 is no distance between values of type BIGINT", "1.5"),
+    "SELECT sum(x) OVER (ORDER BY id, x RANGE 1 PRECEDING) FROM t": (
+        "a window of RANGE with distances that is not ordered by one column is not supported",
+        "1",
+    ),
+    "SELECT sum(x) OVER (ORDER BY d RANGE INTERVAL '1' MONTH PRECEDING) FROM t": (
+        "a distance of months or years is not supported",
+        "'1'",
+    ),
+    "SELECT first_value(x) FILTER (WHERE b) OVER (ORDER BY id) FROM t": ("FILTER for first_value is not supported", "b"),
+    "SELECT sum(x) IGNORE NULLS OVER (ORDER BY id) FROM t": (
+        "IGNORE NULLS for sum is not supported",
+        "sum(x) IGNORE NULLS OVER (ORDER BY id",
+    ),
+    "SELECT sum(count(*)) FILTER (WHERE max(x) > 1) OVER () FROM t": (
+        "FILTER with an aggregate is not supported",
+        "max(x) > 1",
+    ),
+    "SELECT count(DISTINCT x) OVER () FROM t": ("DISTINCT in a window is not supported", "count(DISTINCT x"),
+    "SELECT id FROM t WHERE (x, id) IN ((1, 2), (1, 2, 3))": (
+        "rows of 2 and 3 values cannot be compared",
+        "x, id) IN ((1, 2), (1, 2, 3",
+    ),
+    "SELECT id FROM t WHERE x = (1, 2)": ("rows of 1 and 2 values cannot be compared", "x = (1, 2"),
+    "SELECT id FROM t WHERE x BETWEEN SYMMETRIC 2 AND 1": ("BETWEEN SYMMETRIC is not supported", "x BETWEEN SYMMETRIC 2 AND 1"),
+    "SELECT t.id FROM t RIGHT JOIN LATERAL (SELECT t.x AS y) z ON true": (
+        "LATERAL in this kind of join is not supported",
+        "t.x AS y) z ON true",
+    ),
+    "SELECT t.id FROM t, LATERAL (SELECT DISTINCT u.s FROM t u WHERE u.x = t.x) z": (
+        "DISTINCT in a query behind LATERAL is not supported",
+        "u.s FROM t u WHERE u.x = t.x) z",
+    ),
+    "SELECT (SELECT sum(u.x + t.x) FROM t AS u WHERE u.s = t.s) FROM t": (
+        '"x" of the query around it in an aggregate is not supported',
+        "t.x",
+    ),
+    "SELECT (SELECT sum(count(*)) OVER () FROM t AS u WHERE u.s = t.s) FROM t": (
+        "windows over aggregates without GROUP BY in a correlated subquery is not supported",
+        "sum(count(*)) OVER () FROM t AS u WHERE u.s = t.s",
+    ),
+}
+
+
+@pytest.mark.parametrize("start", ["", "CREATE MATERIALIZED VIEW r AS "])
+@pytest.mark.parametrize("text", SHAPES)
+def test_shapes_of_queries_that_are_refused(house: Warehouse, start: str, text: str) -> None:
+    message, where = SHAPES[text]
+    found = told(house, f"{start}{text}")
+    assert found.split("\n")[0].partition(": ")[2] == message
+    assert place(found) == where
+    assert "  = hint: " in found
 
 
 # ---- mistakes that only the whole tells

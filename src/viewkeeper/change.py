@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _SHOWN = 20
 # So many rows of relations that had none are reason enough to compute what reads them, instead of following them.
 _MANY_FIRST = 10_000
+# What it takes to prepare is little beside changes of so many rows.
+_LEARNED_AT_ONCE = 1_000
 CAME = frozenset({1})
 
 
@@ -251,9 +253,12 @@ class Change(State):
             self.cold.follow(choice)
 
     def _learn(self, choice: Choice) -> None:
-        """How long it took so far tells what such a change costs."""
-        costs = self.writer.costs
-        if choice.task is not None and costs.measured(choice.way, choice.task, time.monotonic() - self.started):
+        """How long it took so far tells what such a change costs, unless most of that was to prepare for the first of its kind."""
+        costs, task = self.writer.costs, choice.task
+        if task is None:
+            return
+        prepared = self.writer.is_prepared((choice.way, task.kind, *self.signs))
+        if (prepared or task.rows >= _LEARNED_AT_ONCE) and costs.measured(choice.way, task, time.monotonic() - self.started):
             self.catalog.put_costs(costs.written())
 
     def _carry_out(self, hot: dict[str, frozenset[int]], worker: Worker, choice: Choice) -> dict[str, frozenset[int]]:

@@ -46,6 +46,7 @@ class Writer:
         self._kept: dict[str, Kept] = {}
         self.costs = Costs(self.catalog.costs())
         self._maintainer: tuple[Program, frozenset[str], Maintainer] | None = None
+        self._prepared: set[tuple[str, ...]] = set()
         remove_leftovers(path, self.catalog.relations().values())
         Log(self.catalog).remove_leftovers()
 
@@ -96,7 +97,15 @@ class Writer:
             if self._maintainer is not None:
                 self.engine.drop_all_temporary()
             self._maintainer = (program, cold, Maintainer(self.engine, plan_of(program, cold)))
+            self._prepared.clear()
         return self._maintainer[2]
+
+    def is_prepared(self, kind: tuple[str, ...]) -> bool:
+        """Was there a change of this kind before? The next time there will have been."""
+        if kind in self._prepared:
+            return True
+        self._prepared.add(kind)
+        return False
 
 
 def cold_relations(program: Program, kept: dict[str, Kept]) -> frozenset[str]:

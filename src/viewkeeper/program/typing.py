@@ -358,6 +358,8 @@ class Typer:
     def _to_scale(self, term: Term, found: Type, scale: int) -> Term:
         if found.kind is not Kind.DECIMAL or found.scale == scale:
             return term
+        if isinstance(term, Constant) and term.value is None:
+            return replace(term, type=decimal_type(MAX_PRECISION, scale).optional())
         if isinstance(term, Constant):
             scaled = _as_decimal(term, decimal_type(MAX_PRECISION, scale))
             self._check_range(scaled, decimal_type(MAX_PRECISION, scale))

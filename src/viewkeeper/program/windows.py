@@ -98,8 +98,11 @@ class Windowing:
 
     def order(self, over: Over) -> tuple[Order, ...]:
         """The order without what says nothing: a column for the second time, or one of the partition."""
-        found = {key.variable.name: key for key in reversed(over.order) if key.variable.name not in self.partition}
-        return tuple(reversed(found.values()))
+        found: dict[str, Order] = {}
+        for key in over.order:
+            if key.variable.name not in self.partition:
+                found.setdefault(key.variable.name, key)
+        return tuple(found.values())
 
     def has_peers(self, over: Over) -> bool:
         """Can rows be equal in the order?"""

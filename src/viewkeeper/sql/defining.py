@@ -25,7 +25,7 @@ _TIMELY = ("REFRESH", "SCHEDULE", "TRIGGER")
 
 
 _CREATE_VIEW = re.compile(
-    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:MATERIALIZED\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?[\w`.]+\s*(?:\([^)]*\)\s*)?(?!AS\b)(\w+)",
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:MATERIALIZED\s+)?VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?[\w`.]+(?![\w`.])\s*(?:\([^)]*\)\s*)?(?!AS\b)(\w+)",
     re.IGNORECASE,
 )
 

@@ -1,7 +1,8 @@
 """Queries → relations and rules of a Program.
 
-``queries`` lowers SELECT, set operations and WITH to bodies, ``expressions`` and ``functions`` what stands in them, ``joins``,
-``grouping``, ``subqueries`` and ``windows`` what their names say. A ``builder`` collects the relations and rules.
+``queries`` lowers SELECT, set operations and WITH to bodies, ``sources`` what FROM names, ``groups`` the queries with GROUP BY, ``expressions`` and
+``functions`` what stands in them, ``joins``, ``grouping``, ``subqueries`` and ``windows`` what their names say. A ``builder`` collects
+the relations and rules.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.check import check
 from viewkeeper.sql.failures import ANSWER
 from viewkeeper.sql.lowering.builder import Builder
-from viewkeeper.sql.lowering.queries import Queries
+from viewkeeper.sql.lowering.queries import Queries, around
 from viewkeeper.sql.lowering.recursion import refuse_circles
 from viewkeeper.sql.lowering.rows import with_names
 from viewkeeper.sql.lowering.windows import Key, hoist_order, limit_number, placed
@@ -62,6 +63,8 @@ def lower_query(statement: Statement, query: exp.Expr, program: Program, careful
     name = ANSWER
     builder = Builder(statement, program, name, careful)
     queries = Queries(builder)
+    if isinstance(query, exp.Subquery) and query.args.get("order"):
+        query = around(query)
     if not isinstance(query, (exp.Select, exp.SetOperation)):
         rows = queries.rows(query)
         queries.define(rows, name)

@@ -120,6 +120,12 @@ class Body:
 
     def find(self, column: exp.Column) -> Lowered | None:
         table, name = column.table, column.name
+        if column.args.get("db") is not None:
+            what, hint = (
+                "a name of more than two parts",
+                "Write table.column. There are no schemas, and columns have no fields.",
+            )
+            self.builder.statement.refuse("SQL_UNSUPPORTED", column, what=what, hint=hint)
         body: Body | None = self
         while body is not None:
             found = [

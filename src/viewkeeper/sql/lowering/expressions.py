@@ -18,6 +18,7 @@ from viewkeeper.sql.lowering.bodies import Body
 from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.functions import lower_function
 from viewkeeper.sql.lowering.intervals import Interval, combined, compared, constant_interval, made_interval, whole_number
+from viewkeeper.sql.lowering.row_values import compared_by_values
 from viewkeeper.sql.lowering.values import (
     Lowered,
     as_decimal,
@@ -83,6 +84,10 @@ class Expressions:
                 self._conjunct(part)
 
     def _conjunct(self, node: exp.Expr) -> None:
+        by_values = compared_by_values(self.statement, node)
+        if by_values is not None:
+            self.condition(by_values)
+            return
         literal: Literal | None = None
         match node:
             case exp.Exists():
@@ -101,6 +106,8 @@ class Expressions:
             self.body.literals.append(literal)
         elif type(node) in _COMPARISONS and not isinstance(node.expression, (exp.Any, exp.All)):
             self._compare(node)
+        elif isinstance(node, exp.NullSafeEQ):
+            self._must_be_same(*self._alike(node))
         else:
             self._holds(node)
 
@@ -130,7 +137,17 @@ class Expressions:
         self.needed = True
         left, right = self._comparable(node)
         self.needed = False
-        operator, function = _COMPARISONS[type(node)]
+        self._must_compare(*_COMPARISONS[type(node)], left, right)
+
+    def _must_be_same(self, left: Lowered, right: Lowered) -> None:
+        if self.body.known(left).nullable and self.body.known(right).nullable:
+            self.body.literals.append(Test("holds", (Call("sql_same", (left.term, right.term)),)))
+        elif left.constant is None and left.is_constant or right.constant is None and right.is_constant:
+            self.body.literals.append(Truth(False))
+        else:
+            self._must_compare(*_COMPARISONS[exp.EQ], left, right)
+
+    def _must_compare(self, operator: str, function: str, left: Lowered, right: Lowered) -> None:
         if operator == "=" and self.body.equate(left, right):
             return
         if left.type.kind is Kind.BOOL and operator not in ("=", "!="):
@@ -189,6 +206,9 @@ class Expressions:
             return [first, *map(lower, nodes[1:])]
 
     def _value(self, node: exp.Expr) -> Lowered | Interval:
+        by_values = compared_by_values(self.statement, node)
+        if by_values is not None:
+            return self.value(by_values)
         if type(node) in _COMPARISONS:
             return self._comparison(node)
         match node:
@@ -212,6 +232,8 @@ class Expressions:
                 left, right = self._comparable(node)
                 return boolean(Call("sql_not", (Call("sql_same", (left.term, right.term)),)), False)
             case exp.Between():
+                if node.args.get("symmetric"):
+                    self._unsupported(node, "BETWEEN SYMMETRIC", "Write least and greatest around the bounds.")
                 low = exp.GTE(this=node.this, expression=node.args["low"])
                 return self._both(self.value(low), self.value(exp.LTE(this=node.this, expression=node.args["high"])))
             case exp.In():
@@ -239,7 +261,7 @@ class Expressions:
             case exp.Cast():
                 return self._cast(node)
             case exp.Interval():
-                return constant_interval(node, self)
+                return constant_interval(node, self.statement)
             case exp.Anonymous() if (interval := made_interval(node, self)) is not None:
                 return interval
             case exp.Window():

@@ -31,6 +31,7 @@ from viewkeeper.program.ast import (
     Test,
     Variable,
     Wildcard,
+    variables_of,
 )
 from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.sql.lowering.arguments import refuse_others
@@ -64,9 +65,10 @@ AGGREGATES = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance,
     exp.VariancePop, exp.LogicalAnd, exp.LogicalOr, exp.AnyValue,
 )  # fmt: skip
-_BY_NAME: dict[str, type[exp.Expr]] = {
+BY_NAME: dict[str, type[exp.Expr]] = {
     "mean": exp.Avg, "every": exp.LogicalAnd, "some": exp.LogicalOr, "std": exp.Stddev,
 }  # fmt: skip
+DEVIATIONS = (exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 # Alternatives multiply: two of two each are four rules.
 _FEW_OPTIONAL = 2
 _TENTHS = 10  # digits that a sum has more than its terms
@@ -101,7 +103,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Filter):
         return True
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _BY_NAME
+        return node.name.lower() in BY_NAME
     if isinstance(node, exp.Any) and isinstance(node.parent, (exp.Like, exp.ILike)):
         return False
     if isinstance(node, exp.Any):
@@ -176,7 +178,16 @@ class Groups:
             self._known[key] = self._aggregate(node)
         return self._known[key]
 
+    def _check_columns(self, node: exp.Expr) -> None:
+        """Aggregates are of columns of their own query."""
+        for column in node.find_all(exp.Column):
+            found = None if column.is_star or column.parent_select is not node.parent_select else self.body.find(column)
+            if found is not None and not {v.name for v in variables_of(found.term)} <= self.body.own:
+                what, hint = f'"{column.name}" of the query around it in an aggregate', "Aggregate columns of the query itself."
+                self.builder.statement.refuse("SQL_UNSUPPORTED", column, what=what, hint=hint)
+
     def _aggregate(self, node: exp.Expr) -> Lowered:
+        self._check_columns(node)
         condition: Lowered | None = None
         expressions = Expressions(self.queries, self.body)
         function = node
@@ -186,7 +197,7 @@ class Groups:
         kind: type[exp.Expr] = type(function)
         argument = function.this
         if isinstance(function, exp.Anonymous):
-            kind, argument = _BY_NAME[function.name.lower()], function.expressions[0]
+            kind, argument = BY_NAME[function.name.lower()], function.expressions[0]
         elif isinstance(function, exp.Any):
             kind = exp.LogicalOr
         if kind not in AGGREGATES:
@@ -298,17 +309,7 @@ class Groups:
     ) -> Lowered:
         one = convert(value, DOUBLE)
         square = Lowered(Call("*", (one.term, one.term)), DOUBLE, one.nullable)
-        total, squares = self._sum(one, included, times), self._sum(square, included, times)
-        whole = kind in (exp.StddevPop, exp.VariancePop)
-        n = Call("to_float", (number.term,))
-        spread: Term = Call("-", (squares.term, Call("/", (Call("*", (total.term, total.term)), n))))
-        spread = Call("max", (spread, Constant(0.0, DOUBLE.kept)))
-        divisor: Term = n if whole else Call("-", (n, Constant(1.0, DOUBLE.kept)))
-        variance: Term = Call("/", (spread, divisor))
-        if kind not in (exp.Variance, exp.VariancePop):
-            variance = Call("sql_sqrt", (variance,))
-        enough = Call("sql_lt", (number.term, ONE if whole else Constant(2, NUMBER)))
-        return choice(enough, null_of(DOUBLE), Lowered(variance, DOUBLE))
+        return deviation(kind, self._sum(one, included, times), self._sum(square, included, times), number)
 
     def _logical(self, kind: type[exp.Expr], value: Lowered, condition: Lowered | None, node: exp.Expr) -> Lowered:
         if value.type.kind not in (Kind.BOOL, None):
@@ -485,6 +486,20 @@ class _Optional:
     variables: Sequence[tuple[Variable, SqlType]]
     there: tuple[Literal, ...]
     missing: tuple[Literal, ...]
+
+
+def deviation(kind: type[exp.Expr], total: Lowered, squares: Lowered, number: Lowered) -> Lowered:
+    """A standard deviation or variance of so many values, from their sum and that of their squares."""
+    whole = kind in (exp.StddevPop, exp.VariancePop)
+    n = Call("to_float", (number.term,))
+    spread: Term = Call("-", (squares.term, Call("/", (Call("*", (total.term, total.term)), n))))
+    spread = Call("max", (spread, Constant(0.0, DOUBLE.kept)))
+    divisor: Term = n if whole else Call("-", (n, Constant(1.0, DOUBLE.kept)))
+    variance: Term = Call("/", (spread, divisor))
+    if kind not in (exp.Variance, exp.VariancePop):
+        variance = Call("sql_sqrt", (variance,))
+    few = Call("sql_lt", (number.term, ONE if whole else Constant(2, NUMBER)))
+    return choice(few, null_of(DOUBLE), Lowered(variance, DOUBLE))
 
 
 def _and(left: Lowered | None, right: Lowered) -> Lowered:

@@ -19,6 +19,7 @@ from viewkeeper.sql.types import BIGINT, DATE_TYPE, TIMESTAMP_TYPE, decimal
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.expressions import Expressions
+    from viewkeeper.sql.reading import Statement
 
 DAY = 86_400_000_000
 MICROSECONDS = {
@@ -64,19 +65,19 @@ def _sum(left: Lowered, right: Lowered) -> Lowered:
     return Lowered(Call("+", (left.term, right.term)), BIGINT, left.nullable or right.nullable)
 
 
-def _refuse(node: exp.Expr, into: Expressions, what: str = "this interval", hint: str = _HINT) -> NoReturn:
-    into.statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
+def _refuse(node: exp.Expr, statement: Statement, what: str = "this interval", hint: str = _HINT) -> NoReturn:
+    statement.refuse("SQL_UNSUPPORTED", node, what=what, hint=hint)
 
 
 # ---- constants
 
 
-def constant_interval(node: exp.Interval, into: Expressions) -> Interval:
+def constant_interval(node: exp.Interval, statement: Statement) -> Interval:
     """INTERVAL 3 DAYS, INTERVAL '1 day 2 hours', INTERVAL '1 02:03' DAY TO MINUTE."""
     unit = node.args.get("unit")
     text = f"-{node.this.this.name}" if isinstance(node.this, exp.Neg) else node.this.name
     if not isinstance(node.this, (exp.Literal, exp.Neg)):
-        _refuse(node, into, "an interval of a computed number", "Multiply: n * INTERVAL 1 DAY.")
+        _refuse(node, statement, "an interval of a computed number", "Multiply: n * INTERVAL 1 DAY.")
     if isinstance(unit, exp.IntervalSpan):
         parts = _spanned(text.strip(), unit.this.name.upper(), unit.expression.name.upper())
     elif unit is None:
@@ -85,28 +86,28 @@ def constant_interval(node: exp.Interval, into: Expressions) -> Interval:
             parts = []
     else:
         parts = [(text.strip(), unit.name)]
-    found = [_of_unit(amount, name.upper().removesuffix("S"), node, into) for amount, name in parts]
+    found = [_of_unit(amount, name.upper().removesuffix("S"), node, statement) for amount, name in parts]
     if not found:
-        _refuse(node, into)
+        _refuse(node, statement)
     total = found[0]
     for part in found[1:]:
-        total = added(total, part, node, into)
+        total = added(total, part, node, statement)
     span = unit.expression.name.upper() if isinstance(unit, exp.IntervalSpan) else total.end
-    return _checked(replace(total, end=span), node, into)
+    return _checked(replace(total, end=span), node, statement)
 
 
-def _of_unit(amount: str, unit: str, node: exp.Expr, into: Expressions) -> Interval:
+def _of_unit(amount: str, unit: str, node: exp.Expr, statement: Statement) -> Interval:
     size = MONTHS.get(unit) or MICROSECONDS.get(unit)
     whole = re.fullmatch(r"[+-]?[0-9]+", amount)
     if size is None or not (whole or (unit == "SECOND" and re.fullmatch(r"[+-]?[0-9]+\.[0-9]{1,6}", amount))):
-        _refuse(node, into)
+        _refuse(node, statement)
     return Interval(Lowered(Constant(int(Decimal(amount) * size), NUMBER), BIGINT), _ENDS[unit])
 
 
-def _checked(found: Interval, node: exp.Expr, into: Expressions) -> Interval:
+def _checked(found: Interval, node: exp.Expr, statement: Statement) -> Interval:
     bits = 31 if found.of_months else 63
     if isinstance(found.amount.constant, int) and not -(2**bits) < found.amount.constant < 2**bits:
-        into.statement.refuse("SQL_TYPE", node, why="the interval is too long", hint="Write a smaller number.")
+        statement.refuse("SQL_TYPE", node, why="the interval is too long", hint="Write a smaller number.")
     return found
 
 
@@ -141,14 +142,14 @@ def made_interval(node: exp.Anonymous, into: Expressions) -> Interval | None:
     if not units:
         return None
     if len(node.expressions) > len(units):
-        _refuse(node, into, f"{node.name} with so many arguments", f"Its arguments are {', '.join(units).lower()}.")
+        _refuse(node, into.statement, f"{node.name} with so many arguments", f"Its arguments are {', '.join(units).lower()}.")
     total = Lowered(Constant(0, NUMBER), BIGINT)
     for part, unit in zip(node.expressions, units, strict=False):
         value = into.value(part)
         if value.type.kind is not Kind.NUMBER:
-            _refuse(part, into, f"{node.name} of a {value.type}", "Use CAST(… AS BIGINT).")
+            _refuse(part, into.statement, f"{node.name} of a {value.type}", "Use CAST(… AS BIGINT).")
         total = _sum(total, _times(value, MONTHS.get(unit) or MICROSECONDS[unit]))
-    return _checked(Interval(total, end), node, into)
+    return _checked(Interval(total, end), node, into.statement)
 
 
 # ---- arithmetic
@@ -166,7 +167,7 @@ def combined(
         case _, Lowered(), Lowered():
             return None
         case exp.Add() | exp.Sub(), Interval(), Interval():
-            return added(left, right.times(-1 if isinstance(node, exp.Sub) else 1), node, into)
+            return added(left, right.times(-1 if isinstance(node, exp.Sub) else 1), node, into.statement)
         case exp.Add() | exp.Sub(), Lowered(), Interval():
             return shifted(left, right.times(-1 if isinstance(node, exp.Sub) else 1), node, into)
         case exp.Add(), Interval(), Lowered():
@@ -175,7 +176,12 @@ def combined(
             return _product(interval, factor, node, into)
         case exp.Mul(), Interval() as interval, Lowered() as factor:
             return _product(interval, factor, node, into)
-    _refuse(node, into, "this arithmetic with an interval", "Intervals are added, subtracted and multiplied by whole numbers.")
+    _refuse(
+        node,
+        into.statement,
+        "this arithmetic with an interval",
+        "Intervals are added, subtracted and multiplied by whole numbers.",
+    )
 
 
 def _read(value: Lowered, beside: Lowered, into: Expressions) -> Lowered:
@@ -193,19 +199,19 @@ def between(left: Lowered, right: Lowered) -> Interval:
     return Interval(Lowered(Call("sql_timestamp_diff", tuple(times)), BIGINT, nullable), "SECOND")
 
 
-def added(left: Interval, right: Interval, node: exp.Expr, into: Expressions) -> Interval:
+def added(left: Interval, right: Interval, node: exp.Expr, statement: Statement) -> Interval:
     if left.of_months != right.of_months:
-        _refuse(node, into, "an interval of months and of days or less", "Add one after the other to the date.")
+        _refuse(node, statement, "an interval of months and of days or less", "Add one after the other to the date.")
     found = Interval(_sum(left.amount, right.amount), max(left.end, right.end, key=_FINENESS.index))
-    return _checked(found, node, into)
+    return _checked(found, node, statement)
 
 
 def _product(interval: Interval, factor: Lowered, node: exp.Expr, into: Expressions) -> Interval:
     if factor.type.kind is not Kind.NUMBER:
-        _refuse(node, into, f"an interval multiplied by a {factor.type}", "Multiply it by a whole number.")
+        _refuse(node, into.statement, f"an interval multiplied by a {factor.type}", "Multiply it by a whole number.")
     end = "MONTH" if interval.of_months else "SECOND"
     if isinstance(interval.amount.constant, int):
-        return _checked(Interval(_times(factor, interval.amount.constant), end), node, into)
+        return _checked(Interval(_times(factor, interval.amount.constant), end), node, into.statement)
     nullable = interval.amount.nullable or factor.nullable
     return Interval(Lowered(Call("*", (interval.amount.term, factor.term)), BIGINT, nullable), end)
 

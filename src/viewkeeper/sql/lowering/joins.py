@@ -11,6 +11,7 @@ from viewkeeper.program.ast import Atom, Call, Literal, Negation, Term, Variable
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import COPIES
 from viewkeeper.sql.lowering.expressions import Expressions
+from viewkeeper.sql.lowering.laterals import is_lateral, lateral_row, lateral_rows
 from viewkeeper.sql.lowering.subqueries import marker
 from viewkeeper.sql.lowering.values import ONE, Lowered, null_of
 from viewkeeper.sql.types import BIGINT, SqlType
@@ -19,14 +20,23 @@ if TYPE_CHECKING:
     from viewkeeper.sql.lowering.queries import Queries
 
 
-def join(queries: Queries, node: exp.Join, left: Body, select: exp.Select) -> Body:
-    """The body with something joined to it."""
+def join(queries: Queries, node: exp.Join, left: Body, select: exp.Expr | None) -> Body:
+    """The body with something joined to it; ``select`` is the query that uses what is joined, None if all of it may be used."""
     side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
     method = (node.args.get("method") or "").upper()
     if method not in ("", "NATURAL") or kind in ("ASOF", "ARRAY", "STRAIGHT"):
-        queries.refuse(node, f"{method} {kind} JOIN".strip(), "Use an ordinary join.")
-    right = Body(queries.builder, left.parent)
-    queries.read(node.this, right)
+        queries.refuse(node, " ".join(f"{method} {kind} JOIN".split()), "Use an ordinary join.")
+    if is_lateral(node.this):
+        if side not in ("", "LEFT") or kind not in ("", "CROSS", "INNER", "OUTER") or method or node.args.get("using"):
+            queries.refuse(node, "LATERAL in this kind of join", "Use CROSS JOIN, JOIN … ON or LEFT JOIN … ON.")
+        if lateral_row(queries, node, left):
+            if not side and node.args.get("on") is not None:
+                Expressions(queries, left).condition(node.args["on"])
+            return left
+        right = lateral_rows(queries, node.this, left)
+    else:
+        right = Body(queries.builder, left.parent)
+        queries.read(node.this, right)
     using = [column.name for column in node.args.get("using") or ()]
     if method == "NATURAL":
         names = {name.lower() for name, _ in right.columns()}
@@ -35,13 +45,18 @@ def join(queries: Queries, node: exp.Join, left: Body, select: exp.Select) -> Bo
     if node.args.get("on") is not None:
         conditions.append(node.args["on"])
     if kind in ("SEMI", "ANTI"):
-        return _half(queries, left, right, conditions, kind == "ANTI")
+        if side == "RIGHT" or method:
+            queries.refuse(node, f"{method or side} {kind} JOIN", "Exchange the tables, or write ON.")
+        found = _half(queries, left, right, conditions, kind == "ANTI")
+        found.sources = _in_front(found.sources, using)
+        return found
     if side:
         return _outer(queries, node, left, right, conditions, select, using)
+    split = len(left.sources)
     left.take(right)
     for condition in conditions:
         Expressions(queries, left).condition(condition)
-    _hide(left, len(left.sources) - len(right.sources), using)
+    left.sources = [*_in_front(left.sources[:split], using), *_hidden(left.sources[split:], using)]
     return left
 
 
@@ -55,14 +70,34 @@ def _equal(name: str, left: Body, right: Body, node: exp.Expr) -> exp.Expr:
             body.builder.statement.refuse(
                 "SQL_COLUMN", node, column=name, where=" on both sides of the join", hint=f"There are {known}."
             )
+        if len(found) > 1:
+            tables, hint = " and in ".join(f'"{alias}"' for alias in found), " or ".join(f"ON {a}.{name} = …" for a in found)
+            body.builder.statement.refuse("SQL_AMBIGUOUS", node, column=name, tables=tables, hint=hint)
         sides.append(exp.column(name, table=found[0]))
     return exp.EQ(this=sides[0], expression=sides[1])
 
 
-def _hide(body: Body, first: int, using: list[str]) -> None:
-    """Columns of USING are there once."""
-    hidden = frozenset(name.lower() for name in using)
-    body.sources[first:] = [replace(source, hidden=source.hidden | hidden) for source in body.sources[first:]]
+def _in_front(sources: list[Source], using: list[str]) -> list[Source]:
+    """The columns of USING come first, as sources of their own."""
+    names = [name.lower() for name in using]
+    shown = [(source, name, value) for source in sources for name, value in source.columns if name.lower() not in source.hidden]
+    moved = [(name, s, n, v) for name in names for s, n, v in shown if n.lower() == name]
+    first = [Source(s.alias, ((n, v),)) for _, s, n, v in moved]
+    rest = [
+        replace(s, columns=tuple((n, v) for n, v in s.columns if n.lower() in s.hidden or n.lower() not in names))
+        for s in sources
+    ]
+    return [*first, *rest]
+
+
+def _hidden(sources: list[Source], using: list[str]) -> list[Source]:
+    """With the columns of USING, which are there once, first and hidden."""
+    names = [name.lower() for name in using]
+    found = []
+    for source in sources:
+        columns = sorted(source.columns, key=lambda c: names.index(c[0].lower()) if c[0].lower() in names else len(names))
+        found.append(replace(source, columns=tuple(columns), hidden=source.hidden | frozenset(names)))
+    return found
 
 
 def _half(queries: Queries, left: Body, right: Body, conditions: list[exp.Expr], without: bool) -> Body:
@@ -86,7 +121,7 @@ def _outer(
     left: Body,
     right: Body,
     conditions: list[exp.Expr],
-    select: exp.Select,
+    select: exp.Expr | None,
     using: list[str],
 ) -> Body:
     builder, side = queries.builder, node.args["side"].upper()
@@ -95,7 +130,7 @@ def _outer(
     for condition in conditions:
         Expressions(queries, both).condition(condition)
     if both.free():
-        queries.refuse(select, "an outer join that uses columns from outside the query", "Write the condition outside.")
+        queries.refuse(select or node, "an outer join that uses columns from outside the query", "Write the condition outside.")
     needed = _needed(select, node)
     kept = [
         (s, c)
@@ -181,21 +216,28 @@ def _all_keys(*bodies: Body) -> list[str]:
 
 
 def _merge_using(body: Body, side: str, split: int, using: list[str]) -> None:
-    if side != "FULL" or not using:
-        sources = range(split) if side == "RIGHT" else range(split, len(body.sources))
-        hidden = frozenset(name.lower() for name in using)
-        for s in sources:
-            body.sources[s] = replace(body.sources[s], hidden=body.sources[s].hidden | hidden)
+    left, right = body.sources[:split], body.sources[split:]
+    if not using:
         return
-    merged = []
-    for name in using:
-        sides = [
-            next(v for source in part for n, v in source.columns if n.lower() == name.lower())
-            for part in (body.sources[:split], body.sources[split:])
+    if side == "LEFT":
+        body.sources = [*_in_front(left, using), *_hidden(right, using)]
+    elif side == "RIGHT":
+        front = _in_front(right, using)
+        body.sources = [*front[: len(using)], *_hidden(left, using), *front[len(using) :]]
+    else:
+        merged = []
+        for name in using:
+            sides = [_value(part, name) for part in (left, right)]
+            merged.append((name, Lowered(Call("coalesce", (sides[0].term, sides[1].term)), sides[0].type, sides[1].nullable)))
+        body.sources = [
+            Source(f"{left[0].alias}+{right[0].alias}", tuple(merged)),
+            *_hidden(left, using),
+            *_hidden(right, using),
         ]
-        merged.append((name, Lowered(Call("coalesce", (sides[0].term, sides[1].term)), sides[0].type, sides[1].nullable)))
-    _hide(body, 0, using)
-    body.sources.insert(0, Source("", tuple(merged)))
+
+
+def _value(sources: list[Source], name: str) -> Lowered:
+    return next(v for s in sources for n, v in s.columns if n.lower() == name.lower() and n.lower() not in s.hidden)
 
 
 def _column(body: Body, source: int, column: int) -> tuple[str, SqlType]:
@@ -203,9 +245,11 @@ def _column(body: Body, source: int, column: int) -> tuple[str, SqlType]:
     return name, value.type
 
 
-def _needed(select: exp.Select, node: exp.Join) -> set[tuple[str, str]] | None:
+def _needed(select: exp.Expr | None, node: exp.Join) -> set[tuple[str, str]] | None:
     """Tables, if they are told, and names of columns that a query uses behind a join; None if it may use all."""
-    joins: list[exp.Join] = select.args.get("joins") or []
+    joins: list[exp.Join] = [] if select is None else select.args.get("joins") or []
+    if select is None or any(one.args.get("method") for one in joins):
+        return None
     place = next(i for i, one in enumerate(joins) if one is node)
     parts = [part for name in ("where", "group", "having", "order") if (part := select.args.get(name)) is not None]
     parts += [*select.expressions, *joins[place + 1 :]]

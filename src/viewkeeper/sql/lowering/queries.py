@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlglot import exp
 
-from viewkeeper.errors import ProgramError, closest
+from viewkeeper.errors import closest
 from viewkeeper.program.ast import (
     Aggregate,
     Atom,
@@ -21,24 +21,25 @@ from viewkeeper.program.ast import (
     Truth,
     Variable,
 )
-from viewkeeper.sql.lowering import subqueries
-from viewkeeper.sql.lowering.bodies import Body, Source, correlate
+from viewkeeper.sql.lowering import groups, subqueries
+from viewkeeper.sql.lowering.bodies import Body
 from viewkeeper.sql.lowering.builder import BAG, COPIES, Builder, Table
-from viewkeeper.sql.lowering.evaluating import Doubt
 from viewkeeper.sql.lowering.expressions import Expressions
-from viewkeeper.sql.lowering.grouping import Groups, aggregates_of, is_aggregate
+from viewkeeper.sql.lowering.grouping import aggregates_of
 from viewkeeper.sql.lowering.joins import join
 from viewkeeper.sql.lowering.recursion import recursive
-from viewkeeper.sql.lowering.rows import Named, Rows, table_of, with_names
-from viewkeeper.sql.lowering.sets import combined, union_all
-from viewkeeper.sql.lowering.subqueries import OneRow, aggregates_alone
-from viewkeeper.sql.lowering.values import Lowered, encode, null_of, number
-from viewkeeper.sql.lowering.windows import hoist_order, limited, placed, windowed
+from viewkeeper.sql.lowering.rows import Named, Rows, output_name, table_of
+from viewkeeper.sql.lowering.sets import combined
+from viewkeeper.sql.lowering.shorthands import knowing, qualified, windows_written_out
+from viewkeeper.sql.lowering.sources import read, values
+from viewkeeper.sql.lowering.subqueries import OneRow
+from viewkeeper.sql.lowering.values import Lowered, encode, null_of
+from viewkeeper.sql.lowering.window_functions import windowed
+from viewkeeper.sql.lowering.windows import has_windows, hoist_order, limited, placed
 from viewkeeper.sql.naming import clause, first_of
-from viewkeeper.sql.reading import function_name
 from viewkeeper.sql.types import BIGINT, SqlType, type_of_column
 
-# Parts of a query that have a meaning here; hints have none that changes an answer, and windows are refused where they are used.
+# Parts of a query that have a meaning here; hints have none that changes an answer.
 _CLAUSES = frozenset(
     [
         "with_",
@@ -53,6 +54,7 @@ _CLAUSES = frozenset(
         "limit",
         "offset",
         "hint",
+        "qualify",
         "windows",
         "this",
         "expression",
@@ -77,19 +79,19 @@ class Queries:
     def rows(self, query: exp.Expr, parent: Body | None = None) -> Rows:
         match query:
             case exp.Subquery() | exp.Paren():
-                if any(query.args.get(part) for part in ("limit", "order", "offset")):
-                    self.refuse(query, "LIMIT behind a query in parentheses", "Write it inside.")
                 if query.args.get("locks"):
                     self.refuse(query, _LOCKS, "Leave it out.")
+                if any(query.args.get(part) for part in ("limit", "order", "offset")):
+                    return self.rows(around(query), parent)
                 return self.rows(query.this, parent)
             case exp.Select() | exp.SetOperation():
                 if query.args.get("limit") is not None or query.args.get("offset") is not None:
                     return limited(self, query, lambda asked: self._rows(asked, parent))
                 rows = self._rows(query, parent)
-                self._check_order(query, parent, [name for name, _ in rows.outputs])
+                self.check_order(query, parent, [name for name, _ in rows.outputs])
                 return rows
             case exp.Values():
-                return self._values(query, parent)
+                return values(self, query, parent)
             case exp.Table():
                 body = Body(self.builder, parent)
                 self.read(query, body)
@@ -99,18 +101,14 @@ class Queries:
         )
 
     def _rows(self, query: exp.Expr, parent: Body | None) -> Rows:
-        before = self.named
-        self.named = {**self.named, **self._with(query)}
-        try:
+        with self.naming(query):
             if isinstance(query, exp.Select):
-                return self._select(query, parent)
+                return self._qualified(windows_written_out(self, query), parent)
             assert isinstance(query, exp.SetOperation)
             self._refuse_clauses(query)
             return combined(self, query, parent)
-        finally:
-            self.named = before
 
-    def _check_order(self, query: exp.Expr, parent: Body | None, outputs: Sequence[str]) -> None:
+    def check_order(self, query: exp.Expr, parent: Body | None, outputs: Sequence[str]) -> None:
         """ORDER BY alone says nothing about a view, which has no order. But what it names must be there."""
         asked = query.copy()
         order = asked.args.pop("order", None)
@@ -125,6 +123,16 @@ class Queries:
         if hidden:
             self._rows(asked, parent)
         placed(self, order, keys, hidden, len(outputs) + hidden)
+
+    @contextmanager
+    def naming(self, query: exp.Expr) -> Iterator[None]:
+        """What WITH names can be read meanwhile."""
+        before = self.named
+        self.named = {**self.named, **self._with(query)}
+        try:
+            yield
+        finally:
+            self.named = before
 
     def _with(self, query: exp.Expr) -> dict[str, Named]:
         clause = query.args.get("with_")
@@ -144,6 +152,11 @@ class Queries:
 
     # ---- SELECT
 
+    def _qualified(self, select: exp.Select, parent: Body | None) -> Rows:
+        if select.args.get("qualify") is None:
+            return self._select(select, parent)
+        return qualified(self, select, lambda asked: self._select(asked, parent))
+
     def _select(self, select: exp.Select, parent: Body | None) -> Rows:
         body = self.from_and_where(select, parent)
         distinct = select.args.get("distinct")
@@ -152,7 +165,7 @@ class Queries:
         having = select.args.get("having")
         grouped = select.args.get("group") is not None or having is not None
         if grouped or any(aggregates_of(e) for e in select.expressions):
-            rows = self._grouped(select, body)
+            rows = groups.grouped(self, select, body)
         elif has_windows(select):
             rows = windowed(self, select, body)
         else:
@@ -185,332 +198,34 @@ class Queries:
 
     def outputs(self, select: exp.Select, expressions: Expressions, body: Body) -> list[tuple[str, Lowered]]:
         found: list[tuple[str, Lowered]] = []
+        before: list[tuple[str, Lowered]] = []
+        expressions.special = knowing(self, body, before, expressions.special)
         for node in select.expressions:
             match node:
-                case exp.Star():
-                    if node.args.get("except_") or node.args.get("replace"):
-                        self.refuse(node, "* with EXCEPT or REPLACE", "Name the columns.")
-                    found += self._all(node, body)
-                case exp.Column(this=exp.Star()):
-                    sources = [s for s in body.sources if s.alias.lower() == node.table.lower()]
-                    if not sources:
-                        hint = f"FROM names {', '.join(s.alias for s in body.sources) or 'no table'}."
-                        self.builder.statement.refuse("SQL_TABLE", node, table=node.table, hint=hint)
-                    found += [(name, body.known(value)) for source in sources for name, value in source.columns]
+                case exp.Star() | exp.Column(this=exp.Star()):
+                    found += [(name, value) for _, name, value in self.starred(node, body)]
                 case _:
                     found.append((output_name(node), expressions.value(node)))
+                    before += found[-1:] if isinstance(node, exp.Alias) else []
+        if not found:
+            self.refuse(select.expressions[0], "a query without columns", "Leave one of them.")
         return found
 
-    def _all(self, node: exp.Expr, body: Body) -> list[tuple[str, Lowered]]:
+    def starred(self, node: exp.Expr, body: Body) -> list[tuple[str, str, Lowered]]:
+        """What * stands for: of each column the table, the name and the value."""
+        star = node.this if isinstance(node, exp.Column) else node
+        if star.args.get("replace") or star.args.get("rename"):
+            self.refuse(node, "* with REPLACE or RENAME", "Name the columns.")
         if not body.sources:
             self.refuse(node, "* without a table", "Name something in FROM.")
-        return list(body.columns())
-
-    # ---- GROUP BY
-
-    def _grouped(self, select: exp.Select, body: Body) -> Rows:
-        nodes, sets = self._grouping_sets(select, body)
-        if len(sets) == 1:
-            return self._group(select, body, nodes, sets[0])
-        if has_windows(select):
-            return self._windows_over_sets(select, body, nodes, sets)
-        branches = [self._group(select, body.copy(), nodes, chosen) for chosen in sets]
-        return union_all(self, branches)
-
-    def _windows_over_sets(self, select: exp.Select, body: Body, nodes: list[exp.Expr], sets: list[tuple[int, ...]]) -> Rows:
-        """Windows look at the groups of all sets together: at a union of what the query has of groups and aggregates."""
-        values = [Expressions(self, body).value(node) for node in nodes]
-        parts = [*nodes, *(a for node in select.expressions for a in aggregates_of(node))]
-        parts += [g for node in select.expressions for g in node.find_all(exp.Grouping, exp.GroupingId)]
-        inner = select.copy()
-        inner.set("expressions", [exp.alias_(part.copy(), f"part{i}") for i, part in enumerate(parts)])
-        rows = union_all(self, [self._group(inner, body.copy(), nodes, chosen) for chosen in sets])
-        found = GroupsOfSets(rows.body, parts, [value for _, value in rows.outputs])
-        plain = self._special(found, nodes, values, tuple(range(len(nodes))), body, select)
-
-        def special(node: exp.Expr) -> Lowered | None:
-            return found.aggregate(node) if isinstance(node, (exp.Grouping, exp.GroupingId)) else plain(node)
-
-        return windowed(self, select, rows.body, special)
-
-    def _grouping_sets(self, select: exp.Select, body: Body) -> tuple[list[exp.Expr], list[tuple[int, ...]]]:
-        """What is grouped by, and the sets of it that are groups of their own."""
-        group = select.args.get("group")
-        if group is None:
-            return [], [()]
-        if group.args.get("all"):
-            self.refuse(group, "GROUP BY ALL", "Name what to group by.")
-        nodes: list[exp.Expr] = []
-
-        def place(node: exp.Expr) -> int:
-            found = self._group_node(node, select, body)
-            if found not in nodes:
-                nodes.append(found)
-            return nodes.index(found)
-
-        sets: list[tuple[int, ...]] = [()]
-        for node in group.expressions:
-            if isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                choices = _sets(type(node), [tuple(place(n) for n in _listed(e)) for e in node.expressions])
-            else:
-                choices = [(place(node),)]
-            sets = [tuple(dict.fromkeys((*one, *more))) for one in sets for more in choices]
-        for kind, part in ((exp.Rollup, "rollup"), (exp.Cube, "cube")):
-            if group.args.get(part):  # WITH ROLLUP: of everything before
-                sets = _sets(kind, [(i,) for i in range(len(nodes))])
-        return nodes, sets
-
-    def _group_node(self, node: exp.Expr, select: exp.Select, body: Body) -> exp.Expr:
-        """What is grouped by; a number or a name may stand for an output."""
-        if isinstance(node, exp.Literal) and not node.is_string:
-            place = int(node.this)
-            if not 1 <= place <= len(select.expressions):
-                why = f"there is no output number {node.this}"
-                self.builder.statement.refuse("SQL_TYPE", node, why=why, hint="Name what to group by.")
-            return _unaliased(select.expressions[place - 1])
-        if isinstance(node, exp.Column) and not node.table:
-            known = any(name.lower() == node.name.lower() for name, _ in body.columns())
-            for output in select.expressions:
-                if not known and isinstance(output, exp.Alias) and output.alias.lower() == node.name.lower():
-                    return _unaliased(output)
-        return _unaliased(node)
-
-    def _group(self, select: exp.Select, body: Body, nodes: list[exp.Expr], chosen: tuple[int, ...]) -> Rows:
-        whole = select.args.get("group") is None
-        before = Expressions(self, body)
-        values = [before.value(node) for node in nodes]
-        self._check_groups(nodes)
-        tie = correlate(body, body.parent, counted=True) if body.parent is not None and body.free() else None
-        groups = Groups(self, body, [values[i] for i in chosen], tie, whole)
-        special = self._special(groups, nodes, values, chosen, body, select)
-        expressions = Expressions(self, groups.after, special)
-        for node in self._after_grouping(select):
-            for aggregate in aggregates_of(node):
-                groups.aggregate(aggregate)
-        after = groups.finish()
-        having = select.args.get("having")
-        if having is not None:
-            after.settled = True
-            expressions.condition(having.this)
-            after.settled = False
-        if has_windows(select):
-            return windowed(self, select, after, special)
-        return Rows(after, self.outputs(select, expressions, body))
-
-    def one_row(self, query: exp.Expr, around: Body, needed: bool = False) -> OneRow | None:
-        """What a query gives that has one row whatever it reads, for each row around it; None if it is another query.
-
-        ``needed``: a row around it is of no use if one of the values is NULL.
-        """
-        select = aggregates_alone(self, query)
-        if select is None:
-            return None
-        before = self.named
-        self.named = {**self.named, **self._with(select)}
-        try:
-            row = self._one_group(select, self.from_and_where(select, around), around, needed)
-            self._check_order(select, around, [output_name(node) for node in select.expressions])
-            return row
-        finally:
-            self.named = before
-
-    def _one_group(self, select: exp.Select, body: Body, around: Body, needed: bool) -> OneRow:
-        """Aggregates without GROUP BY. They are looked up for each row around, also where there is nothing to aggregate."""
-        tie = correlate(body, around, counted=True) if body.free() else None
-        # Of aggregates that are NULL for nothing, and arithmetic with them, no value is needed where there is nothing.
-        strict = needed and tie is not None and any(map(_is_null_for_nothing, select.expressions))
-        groups = Groups(self, body, [], tie, not strict)
-        special = self._special(groups, [], [], (), body, select)
-        for node in self._after_grouping(select):
-            for aggregate in aggregates_of(node):
-                groups.aggregate(aggregate)
-        after = groups.finish(loose=not strict)
-        if tie is not None:
-            # The group's columns are the terms outside, so that the relations are searched by them.
-            after.literals = [x for x in after.literals if not _is_tie(x, tie.outside, groups.key_variables)]
-            for outside, variable in zip(tie.outside, groups.key_variables, strict=True):
-                after.substitute(variable.name, outside)
-        around.literals += after.literals
-        around.own |= after.own
-        expressions = Expressions(self, around, special)
-        values = [expressions.value(_unaliased(node)) for node in select.expressions]
-        having = select.args.get("having")
-        return OneRow(values, expressions.boolean(having.this) if having is not None else None)
-
-    def _after_grouping(self, select: exp.Select) -> list[exp.Expr]:
-        having, order = select.args.get("having"), select.args.get("order")
-        return [*select.expressions, *([having.this] if having else []), *([order] if order else [])]
-
-    def _check_groups(self, nodes: Sequence[exp.Expr]) -> None:
-        for node in nodes:
-            if aggregates_of(node):
-                self.refuse(node, "GROUP BY an aggregate", "Group by columns, and ask about aggregates in HAVING.")
-
-    def _special(
-        self,
-        groups: Groups | GroupsOfSets,
-        nodes: list[exp.Expr],
-        values: list[Lowered],
-        chosen: tuple[int, ...],
-        body: Body,
-        select: exp.Select,
-    ) -> Callable[[exp.Expr], Lowered | None]:
-        """What aggregates and what was grouped by stand for behind the grouping."""
-        plain = Expressions(self, body)
-        plain.doubt = Doubt.CHOSEN  # it is only compared
-        whole_terms = any(not isinstance(node, exp.Column) for node in nodes)
-
-        def special(node: exp.Expr) -> Lowered | None:
-            if is_aggregate(node):
-                return groups.aggregate(node)
-            if isinstance(node, exp.Grouping):
-                if node.expressions[0] not in nodes:
-                    self.refuse(node, "grouping of what is not grouped by", "Name something of GROUP BY.")
-                return number(0 if nodes.index(node.expressions[0]) in chosen else 1)
-            if isinstance(node, exp.GroupingId):
-                bits = [0 if i in chosen else 1 for i in range(len(nodes))]
-                return number(int("".join(map(str, bits)) or "0", 2))
-            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-                return column(node)
-            if whole_terms and node in nodes:
-                return grouped(nodes.index(node))
-            if (
-                whole_terms
-                and not isinstance(node, (exp.Literal, exp.Null, exp.Boolean))
-                and not list(node.find_all(exp.Query, exp.AggFunc))
-            ):
-                return same_term(node)
-            return None
-
-        def grouped(place: int) -> Lowered:
-            return groups.value(chosen.index(place)) if place in chosen else null_of(values[place].type)
-
-        def same_term(node: exp.Expr) -> Lowered | None:
-            try:
-                term = plain.value(node).term
-            except ProgramError:  # it reads what only aggregates give
-                return None
-            place = next((i for i, v in enumerate(values) if v.term == term), None)
-            return None if place is None else grouped(place)
-
-        def column(node: exp.Column) -> Lowered | None:
-            found = body.find(node)
-            if found is None and not node.table:  # HAVING may name outputs
-                for output in select.expressions:
-                    if isinstance(output, exp.Alias) and output.alias.lower() == node.name.lower():
-                        return Expressions(self, groups.after, special).value(output.this)
-            found = found or body.resolve(node)
-            place = next((i for i, v in enumerate(values) if v.term == found.term), None)
-            if place is not None:
-                return grouped(place)
-            if isinstance(found.term, Variable) and found.term.name not in body.own:
-                return found  # of a query around
-            hint = "Group by it, or put it into an aggregate such as max."
-            self.builder.statement.refuse(
-                "SQL_COLUMN",
-                node,
-                column=node.name,
-                where=" behind GROUP BY: it is neither grouped by nor aggregated",
-                hint=hint,
-            )
-
-        return special
-
-    # ---- FROM
-
-    def read(self, node: exp.Expr, body: Body) -> None:
-        """Joins what FROM names."""
-        match node:
-            case exp.Table():
-                self._read_table(node, body)
-            case exp.Subquery():
-                self._read_rows(self.rows(node.this, body.parent), node.alias, _alias_columns(node), body, node)
-            case exp.Values():
-                self._read_rows(self._values(node, body.parent), node.alias, _alias_columns(node), body, node)
-            case _:
-                self.refuse(node, f"{node.key.upper()} in FROM", "FROM names tables, views and queries in parentheses.")
-        for more in node.args.get("joins") or ():
-            self.refuse(more, "a join in parentheses", "Write the joins one after the other.")
-
-    def _read_table(self, node: exp.Table, body: Body) -> None:
-        if not isinstance(node.this, exp.Identifier):
-            hint = "FROM names tables, views and queries in parentheses; VALUES (1), (2) lists rows."
-            self.refuse(node, f"{function_name(node.this, self.builder.statement.source)}(…) in FROM", hint)
-        for part in ("pivots", "sample", "hints", "when", "version", "laterals"):
-            if node.args.get(part):
-                self.refuse(first_of(node.args[part]) or node, clause(part), "Leave it out.")
-        alias = node.alias or node.name
-        named = None if node.db else self.named.get(node.name.lower())
-        if named is not None:
-            self._read_named(named, alias, _alias_columns(node), body, node)
-            return
-        table = self.table(node)
-        body.read(table, alias)
-        body.sources[-1] = _renamed(body.sources[-1], _alias_columns(node), node, self)
-
-    def _read_named(self, named: Named, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:
-        before = self.named
-        if named.table is None:
-            self.named = named.outer
-            try:
-                rows = self.rows(named.query)
-            finally:
-                self.named = before
-            rows.outputs = with_names(rows.outputs, named.columns, node, self.builder.statement)
-            if named.uses < 2:
-                self._read_rows(rows, alias, columns, body, node)
-                return
-            named.table = self.define(rows)
-        body.read(named.table, alias)
-        body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
-
-    def _read_rows(self, rows: Rows, alias: str, columns: Sequence[str], body: Body, node: exp.Expr) -> None:
-        if rows.body.free():
-            self.refuse(node, "a query in FROM that uses columns from outside it", "Write the condition outside.")
-        if rows.distinct:
-            body.read(self.define(rows), alias)
-            body.sources[-1] = _renamed(body.sources[-1], columns, node, self)
-            return
-        inner = rows.body
-        outputs = with_names(
-            [(name, inner.known(value)) for name, value in rows.outputs], columns, node, self.builder.statement
-        )
-        inner.sources = [Source(alias, tuple(outputs))]
-        body.take(inner)
-
-    def table(self, node: exp.Table) -> Table:
-        relations = self.builder.program.by_name
-        name = node.name
-        if node.db or node.catalog:
-            self.refuse(node, "a name with a dot", "A warehouse has one schema: write the table's name alone.")
-        found = name if name in relations else next((r for r in relations if r.lower() == name.lower()), None)
-        if found is None:
-            known = [*relations, *self.named]
-            hint = closest(name, known) or (f"There are {', '.join(known)}." if known else "Make one with CREATE TABLE.")
-            self.builder.statement.refuse("SQL_TABLE", node, table=name, hint=hint)
-        return table_of(relations[found])
-
-    def _values(self, node: exp.Values, parent: Body | None) -> Rows:
-        expressions = Expressions(self, Body(self.builder, parent))
-        lists = [
-            [expressions.value(e) for e in (row.expressions if isinstance(row, exp.Tuple) else [row])]
-            for row in node.expressions
-        ]
-        if len({len(row) for row in lists}) != 1:
-            self.builder.statement.refuse(
-                "SQL_TYPE", node, why="the rows have different numbers of values", hint="Give each the same."
-            )
-        columns = [expressions.alike(list(column), node) for column in zip(*lists, strict=True)]
-        bodies: list[tuple[list[Term], list[Literal]]] = [
-            ([number(i).term, *(column[i].term for column in columns)], [Truth(True)]) for i in range(len(lists))
-        ]
-        names = [(f"col{i + 1}", column[0].type) for i, column in enumerate(columns)]
-        relation = self.builder.derive([("row", BIGINT), *names], *bodies)
-        body = Body(self.builder, parent)
-        body.read(table_of(relation), "values")
-        body.keys = [((body.sources[0].columns[0][1].term.name,),)]  # type: ignore[union-attr]
-        body.sources = [Source("values", body.sources[0].columns[1:])]
-        return Rows(body, list(body.sources[0].columns))
+        table = node.table if isinstance(node, exp.Column) else ""
+        sources = [s for s in body.sources if not table or s.alias.lower() == table.lower()]
+        if not sources:
+            hint = f"FROM names {', '.join(s.alias for s in body.sources)}."
+            self.builder.statement.refuse("SQL_TABLE", node, table=table, hint=hint)
+        shown = [(s.alias, n, v) for s in sources for n, v in s.columns if table or n.lower() not in s.hidden]
+        columns = [(alias, name, body.known(value)) for alias, name, value in shown]
+        return _without(columns, star.args.get("except_") or (), body)
 
     # ---- relations
 
@@ -592,7 +307,14 @@ class Queries:
     def type_of(self, term: Term, literals: Sequence[Literal]) -> SqlType:
         return type_of_column(self.builder.type_of(term, literals))
 
-    # ---- subqueries
+    # ---- what other modules lower
+
+    def read(self, node: exp.Expr, body: Body) -> None:
+        """Joins what FROM names."""
+        read(self, node, body)
+
+    def one_row(self, query: exp.Expr, around: Body, needed: bool = False) -> OneRow | None:
+        return groups.one_row(self, query, around, needed)
 
     def exists(self, query: exp.Expr, body: Body, negated: bool = False) -> Literal | None:
         return subqueries.exists(self, query, body, negated)
@@ -613,73 +335,31 @@ class Queries:
         return subqueries.scalar(self, query, body, needed)
 
 
-@dataclass(frozen=True)
-class GroupsOfSets:
-    """Groups of several sets, computed already: ``parts`` are what they are grouped by and what is known of them."""
-
-    after: Body
-    parts: Sequence[exp.Expr]
-    values: Sequence[Lowered]
-
-    def value(self, number: int) -> Lowered:
-        return self.values[number]
-
-    def aggregate(self, node: exp.Expr) -> Lowered:
-        return self.values[next(i for i, part in enumerate(self.parts) if part == node)]
-
-
-def _is_null_for_nothing(node: exp.Expr) -> bool:
-    """Is an expression NULL if all its aggregates are over nothing?"""
-    match node:
-        case exp.Alias() | exp.Paren() | exp.Neg() | exp.Cast():
-            return _is_null_for_nothing(node.this)
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-            return _is_null_for_nothing(node.this) or _is_null_for_nothing(node.expression)
-        case exp.Sum() | exp.Avg() | exp.Min() | exp.Max():
-            return True
-    return False
+def _without(
+    columns: list[tuple[str, str, Lowered]], excepted: Sequence[exp.Expr], body: Body
+) -> list[tuple[str, str, Lowered]]:
+    """The columns but for those that EXCEPT names."""
+    found, statement = columns, body.builder.statement
+    for node in excepted:
+        table, name = node.table if isinstance(node, exp.Column) else "", node.name
+        named = [c for c in found if c[1].lower() == name.lower() and (not table or c[0].lower() == table.lower())]
+        if len(named) > 1:
+            tables = " and in ".join(f'"{alias}"' for alias, _, _ in named)
+            hint = " or ".join(f"{alias}.{name}" for alias, _, _ in named)
+            statement.refuse("SQL_AMBIGUOUS", node, column=name, tables=tables, hint=hint)
+        if not named:
+            hint = f"{closest(name, [c[1] for c in found])}There are {', '.join(c[1] for c in found)}."
+            statement.refuse("SQL_COLUMN", node, column=name, where=" that EXCEPT could leave out", hint=hint)
+        found = [c for c in found if c is not named[0]]
+    return found
 
 
-def _is_tie(literal: Literal, outside: Sequence[Term], keys: Sequence[Variable]) -> bool:
-    return isinstance(literal, Comparison) and literal.right in keys and literal.left in outside
-
-
-def has_windows(select: exp.Select) -> bool:
-    return any(True for node in select.expressions for _ in node.find_all(exp.Window))
-
-
-def output_name(node: exp.Expr) -> str:
-    if isinstance(node, (exp.Alias, exp.Column)):
-        return node.alias_or_name
-    return re.sub(r"\W+", "_", node.sql("spark")).strip("_").lower()[:40] or "value"
-
-
-def _unaliased(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, (exp.Alias, exp.Paren)):
-        node = node.this
-    return node
-
-
-def _alias_columns(node: exp.Expr) -> tuple[str, ...]:
-    alias = node.args.get("alias")
-    return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()
-
-
-def _renamed(source: Source, names: Sequence[str], node: exp.Expr, queries: Queries) -> Source:
-    return replace(source, columns=tuple(with_names(list(source.columns), names, node, queries.builder.statement)))
-
-
-def _listed(node: exp.Expr) -> list[exp.Expr]:
-    if isinstance(node, exp.Tuple):
-        return list(node.expressions)
-    return [node.this if isinstance(node, exp.Paren) else node]
-
-
-def _sets(kind: type[exp.Expr], listed: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The sets of what is grouped by that a ROLLUP, CUBE or GROUPING SETS stands for."""
-    if kind is exp.Rollup:
-        return [sum(listed[:n], ()) for n in range(len(listed), -1, -1)]
-    if kind is exp.Cube:
-        chosen, width = range(2 ** len(listed) - 1, -1, -1), len(listed)
-        return [sum((one for i, one in enumerate(listed) if bits >> (width - 1 - i) & 1), ()) for bits in chosen]
-    return listed
+def around(query: exp.Expr) -> exp.Select:
+    """A query in parentheses with ORDER BY or LIMIT behind it, as one that reads it."""
+    inner = query.copy()
+    outer = exp.Select(expressions=[exp.Star()])
+    for part in ("order", "limit", "offset", "with_"):
+        outer.set(part, inner.args.pop(part, None))
+    inner.set("alias", exp.TableAlias(this=exp.to_identifier("query")))
+    outer.set("from_", exp.From(this=inner))
+    return outer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -63,3 +64,21 @@ def with_names(
         why = f"there are {len(outputs)} columns and {len(names)} names for them"
         statement.refuse("SQL_TYPE", node, why=why, hint="Name all of them.")
     return [(name, value) for name, (_, value) in zip(names, outputs, strict=True)] if names else outputs
+
+
+def output_name(node: exp.Expr) -> str:
+    if isinstance(node, (exp.Alias, exp.Column)):
+        return node.alias_or_name
+    return re.sub(r"\W+", "_", node.sql("spark")).strip("_").lower()[:40] or "value"
+
+
+def unaliased(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, (exp.Alias, exp.Paren)):
+        node = node.this
+    return node
+
+
+def alias_columns(node: exp.Expr) -> tuple[str, ...]:
+    """The names that ``AS x(a, b)`` gives to columns."""
+    alias = node.args.get("alias")
+    return tuple(c.name for c in (alias.args.get("columns") or ())) if isinstance(alias, exp.TableAlias) else ()

@@ -23,7 +23,7 @@ from viewkeeper.sql.lowering.values import (
     nothing_of,
     null_of,
 )
-from viewkeeper.sql.lowering.windows import limit_number
+from viewkeeper.sql.lowering.windows import has_windows, limit_number
 from viewkeeper.sql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def aggregates_alone(queries: Queries, query: exp.Expr) -> exp.Select | None:
     if not isinstance(query, exp.Select) or query.args.get("group") is not None:
         return None
     if query.args.get("having") is None and not any(map(aggregates_of, query.expressions)):
+        return None
+    if has_windows(query) or query.args.get("qualify") is not None:
         return None
     found = query.copy()
     limit, offset = found.args.pop("limit", None), found.args.pop("offset", None)

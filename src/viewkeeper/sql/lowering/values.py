@@ -123,7 +123,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 def convert(value: Lowered, to: SqlType) -> Lowered:
     """A value in a type that it has implicitly, see ``common_type``."""
-    if value.type.kind is None:
+    if value.type.kind is None or value.is_constant and value.constant is None:
         return null_of(to)
     if value.type == to or (value.type.kind is to.kind and value.type.scale == to.scale):
         return Lowered(value.term, to, value.nullable)

@@ -1,4 +1,4 @@
-"""Window functions, and ORDER BY … LIMIT inside a view: relations that are kept partition by partition.
+"""Windows, and ORDER BY … LIMIT inside a view: relations that are kept partition by partition.
 
     SELECT a, rank() OVER (PARTITION BY g ORDER BY x) FROM …
 
@@ -24,36 +24,29 @@ from viewkeeper.program.ast import (
     Call,
     Comparison,
     Constant,
-    Frame,
+    Either,
     Literal,
+    Negation,
     Order,
     Over,
     Relation,
     Rule,
     Term,
+    Test,
     Variable,
+    Wildcard,
     all_variables,
     variables_of,
 )
-from viewkeeper.program.types import NUMBER, Kind
+from viewkeeper.program.types import NUMBER
 from viewkeeper.rewrite.terms import substitute_in
-from viewkeeper.sql.lowering.arguments import refuse_others
 from viewkeeper.sql.lowering.bodies import Body, Correlation, Source, correlate
-from viewkeeper.sql.lowering.expressions import Expressions
-from viewkeeper.sql.lowering.grouping import refuse_no_argument
 from viewkeeper.sql.lowering.rows import Rows
-from viewkeeper.sql.lowering.values import ONE, ZERO, Lowered, choice, mean_of, null_of
-from viewkeeper.sql.reading import function_name
-from viewkeeper.sql.types import BIGINT, DOUBLE, SqlType, bounded
+from viewkeeper.sql.lowering.values import FALSE, ONE, TRUE, ZERO, Lowered, decode, encode, nothing_of, present
+from viewkeeper.sql.types import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from viewkeeper.sql.lowering.queries import Queries
-
-_RANKS: dict[str, tuple[str, SqlType]] = {
-    "row_number": ("row_number", BIGINT), "rank": ("rank", BIGINT), "dense_rank": ("dense_rank", BIGINT),
-    "percent_rank": ("percent_rank", DOUBLE), "cume_dist": ("cume_dist", DOUBLE),
-}  # fmt: skip
-
 
 # ---- ORDER BY and LIMIT
 
@@ -76,7 +69,7 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
     hidden = 0
     for ordered in order.expressions if order is not None else ():
         node = ordered.this
-        place = _output(query, node)
+        place = 0 if _is_all(order) else _output(query, node)
         if place is None and isinstance(query, exp.Select) and query.args.get("distinct") is None:
             query.append("expressions", exp.alias_(_with_outputs(query, node), f"order{hidden + 1}"))
             hidden += 1
@@ -89,11 +82,21 @@ def hoist_order(queries: Queries, query: exp.Expr, order: exp.Expr | None) -> tu
 
 def placed(queries: Queries, order: exp.Expr | None, keys: list[Key], hidden: int, outputs: int) -> list[Key]:
     """The keys, whose places are now those among all outputs."""
+    if _is_all(order):
+        return [replace(keys[0], position=place) for place in range(outputs)]
     for ordered, key in zip(order.expressions if order is not None else (), keys, strict=True):
         if key.position >= outputs - hidden:
             queries.refuse(ordered, f"ORDER BY {key.position + 1}, of {outputs - hidden} outputs,", "Name a column.")
     first = outputs - hidden - 1
     return [replace(key, position=first - key.position if key.position < 0 else key.position) for key in keys]
+
+
+def _is_all(order: exp.Expr | None) -> bool:
+    """``ORDER BY ALL``: by the outputs, from the left."""
+    match order.expressions if order is not None else []:
+        case [exp.Ordered(this=exp.Var() as only)]:
+            return only.name.upper() == "ALL"
+    return False
 
 
 def _output(query: exp.Expr, node: exp.Expr) -> int | None:
@@ -138,7 +141,7 @@ def limited(queries: Queries, query: exp.Expr, lower: Callable[[exp.Expr], Rows]
         rows.body, rows.distinct = Body(queries.builder), False
         rows.outputs = list(rows.body.read(table, "rows").columns)
     values = [value for _, value in rows.outputs]
-    window = _Windows(queries, rows.body, query)
+    window = Windows(queries, rows.body, query)
     columns = [window.column(value) for value in values]
     sorting = tuple(Order(columns[k.position], k.descending, k.nulls_first) for k in keys)
     number = window.add("row_number", None, (), Over((), sorting, None, None if most is None else most + skipped), BIGINT)
@@ -156,7 +159,11 @@ def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | No
     """The number of LIMIT or OFFSET."""
     if node is None:
         return None
+    if isinstance(node, exp.Fetch):
+        queries.refuse(node, "FETCH", "Write LIMIT.")
     value = node.expression
+    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
     if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
         queries.refuse(node, f"{what} that is not a number", "Write a number.")
     return int(value.name)
@@ -165,26 +172,12 @@ def limit_number(queries: Queries, node: exp.Expr | None, what: str) -> int | No
 # ---- OVER
 
 
-def windowed(
-    queries: Queries, select: exp.Select, body: Body, before: Callable[[exp.Expr], Lowered | None] | None = None
-) -> Rows:
-    """A query whose outputs have window functions; ``before`` knows what aggregates stand for."""
-    plain = Expressions(queries, body, before)
-    window = _Windows(queries, body, select)
-
-    def special(node: exp.Expr) -> Lowered | None:
-        if isinstance(node, exp.Window):
-            return _Function(window, plain, node).value()
-        return before(node) if before is not None else None
-
-    outputs = queries.outputs(select, Expressions(queries, body, special), body)
-    after = window.finish([value for _, value in outputs])
-    found = [(name, value) for (name, _), (_, value) in zip(outputs, after.sources[0].columns, strict=False)]
-    return Rows(after, found)
+def has_windows(select: exp.Select) -> bool:
+    return any(True for node in select.expressions for _ in node.find_all(exp.Window))
 
 
 @dataclass
-class _Windows:
+class Windows:
     """The relations of the windows over one body.
 
     A body that uses columns of a query around it has rows for each row there. ``ties`` tell for which, and are part of every partition.
@@ -199,6 +192,7 @@ class _Windows:
     results: dict[tuple[object, ...], tuple[Variable, SqlType]] = field(default_factory=dict)
     windows: list[tuple[Variable, Aggregate]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    lookups: list[_LookUp] = field(default_factory=list)
 
     def column(self, value: Lowered) -> Variable:
         """A column of the rows that windows look at."""
@@ -219,6 +213,14 @@ class _Windows:
             self.results[key] = (variable, type_)
             self.windows.append((variable, Aggregate(operation, target, (), over)))
         return self.results[key][0]
+
+    def look_up(
+        self, node: exp.Expr, value: Lowered, partition: tuple[Variable, ...], running: Variable, place: Term
+    ) -> tuple[Lowered, Variable]:
+        """The value of the partition up to which ``running`` counts so many as ``place`` says, or NULL; and whether there is none."""
+        found, nothing = (self.queries.builder.variable(name) for name in ("value", "nothing"))
+        self.lookups.append(_LookUp(node, found, nothing, self.column(value), value.type, partition, running, place))
+        return decode((found, nothing), replace(value, nullable=True)), nothing
 
     def _close(self) -> None:
         """Makes what ties a body to the query around it columns."""
@@ -282,7 +284,9 @@ class _Windows:
         builder, columns = self.queries.builder, list(self.columns.values())
         match literals:
             case [Atom() as atom] if {term for _, _, term in columns} <= set(atom.arguments):
-                return builder.relations[atom.relation], [v for v in atom.arguments if isinstance(v, Variable)]
+                variables = [v for v in atom.arguments if isinstance(v, Variable)]
+                if len(set(variables)) == len(atom.arguments):
+                    return builder.relations[atom.relation], variables
         if not columns:
             columns = [(builder.variable("one"), BIGINT, ONE)]
         relation = builder.derive([(v.name, t) for v, t, _ in columns], ([term for _, _, term in columns], literals))
@@ -311,10 +315,53 @@ class _Windows:
         key = [*ties, *(new[v] for v in self.keys)]
         after.keys = [(tuple(v.name for v in key), tuple(new[v.name].name for v in variables[:width]))]
         mapping: dict[str, Term] = dict(new)
+        for lookup in self.lookups:
+            mapping |= self._looked_up(lookup, Atom(relation, tuple(variables)), after, mapping, nullable)
         columns = [("", replace(value, term=substitute_in(value.term, mapping))) for value in outputs]
         columns += [(v.name, Lowered(new[v.name], types[v.name], nullable[v.name])) for v, _ in self.windows]
         after.sources = [Source("", tuple(columns))]
         return after
+
+    def _looked_up(
+        self, lookup: _LookUp, atom: Atom, after: Body, mapping: dict[str, Term], nullable: dict[str, bool]
+    ) -> dict[str, Term]:
+        """Joins a relation of the values of each partition, by their numbers; gives the variables for what is looked up."""
+        if self.ties:
+            self.queries.refuse(lookup.node, "IGNORE NULLS in a correlated subquery", "Compute it in a query in FROM.")
+        types = {variable.name: type_ for variable, type_, _ in self.columns.values()}
+        parts = [Lowered(v, types[v.name], nullable[v.name]) for v in lookup.partition]
+        value = Lowered(lookup.target, lookup.type, True)
+        terms = [*(term for part in parts for term in encode(part)), lookup.running, present(value)]
+        columns = [
+            (f"part{i}", t) for i, part in enumerate(parts) for t in ((part.type, BOOLEAN) if part.nullable else (part.type,))
+        ]
+        there: list[Literal] = [atom, Test("is_null", (lookup.target,), negated=True)]
+        relation = self.queries.builder.derive([*columns, ("place", BIGINT), ("value", lookup.type)], (terms, there))
+        place, found, nothing = (after.variable(name) for name in ("place", "value", "nothing"))
+        after.literals.append(Comparison("=", place, substitute_in(lookup.place, mapping)))
+        key = [substitute_in(term, mapping) for term in terms[:-2]]
+        known = (Atom(relation.name, (*key, place, found)), Comparison("=", nothing, FALSE))
+        missing = (
+            Negation(Atom(relation.name, (*key, place, Wildcard()))),
+            Comparison("=", found, nothing_of(lookup.type)),
+            Comparison("=", nothing, TRUE),
+        )
+        after.literals.append(Either((known, missing)))
+        return {lookup.value.name: found, lookup.nothing.name: nothing}
+
+
+@dataclass(frozen=True)
+class _LookUp:
+    """A value of the partition that is found by its number: NULL does not count."""
+
+    node: exp.Expr
+    value: Variable
+    nothing: Variable
+    target: Variable
+    type: SqlType
+    partition: tuple[Variable, ...]
+    running: Variable
+    place: Term
 
 
 def _partitioned(aggregate: Aggregate, by: Sequence[Variable]) -> Aggregate:
@@ -325,153 +372,3 @@ def _partitioned(aggregate: Aggregate, by: Sequence[Variable]) -> Aggregate:
 
 def may_be_null(aggregate: Aggregate) -> bool:
     return aggregate.operation in ("lag", "lead", "first_value", "last_value", "nth_value", "sum", "min", "max", "mean")
-
-
-@dataclass
-class _Function:
-    """One window function."""
-
-    windows: _Windows
-    expressions: Expressions
-    node: exp.Window
-
-    def value(self) -> Lowered:
-        node, queries = self.node, self.windows.queries
-        if isinstance(node.this, (exp.IgnoreNulls, exp.Filter)) or node.args.get("alias"):
-            queries.refuse(node, "this window", "Write the window out, without FILTER and IGNORE NULLS.")
-        function = node.this.this if isinstance(node.this, exp.RespectNulls) else node.this
-        self.partition = [self._column(part) for part in node.args.get("partition_by") or ()]
-        order = node.args.get("order")
-        self.order = tuple(
-            Order(self._column(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
-            for o in (order.expressions if order is not None else ())
-        )
-        name = function.name.lower() if isinstance(function, exp.Anonymous) else function.key
-        name = {"rownumber": "row_number", "denserank": "dense_rank", "percentrank": "percent_rank", "cumedist": "cume_dist",
-                "firstvalue": "first_value", "lastvalue": "last_value", "nthvalue": "nth_value", "first": "first_value",
-                "last": "last_value"}.get(name, name)  # fmt: skip
-        if name in _RANKS or name in ("min", "max"):
-            refuse_others(function, () if name in _RANKS else ("this",), queries.builder.statement)
-        if name in _RANKS:
-            operation, type_ = _RANKS[name]
-            return Lowered(self._add(operation, None, type_, framed=False), type_)
-        match name:
-            case "ntile":
-                return self._ntile(function)
-            case "lag" | "lead":
-                return self._shifted(name, function)
-            case "first_value" | "last_value" | "nth_value":
-                return self._picked(name, function)
-            case "count" | "sum" | "avg" | "min" | "max":
-                return self._total(name, function)
-        hint = (
-            "There are row_number, rank, dense_rank, ntile, lag, lead, first_value, last_value, count, sum, avg, min and max."
-        )
-        name = function_name(function, queries.builder.statement.source)
-        queries.builder.statement.refuse("SQL_FUNCTION", node, function=name, why="is no window function here", hint=hint)
-
-    # ---- parts
-
-    def _column(self, node: exp.Expr) -> Variable:
-        return self.windows.column(self._orderable(self.expressions.value(node)))
-
-    def _orderable(self, value: Lowered) -> Lowered:
-        if value.type.kind is Kind.BOOL:
-            return Lowered(Call("to_number", (value.term,)), BIGINT, value.nullable)
-        return value
-
-    def _add(
-        self, operation: str, target: Lowered | None, type_: SqlType, framed: bool = True, number: int | None = None,
-        ordered: bool = True,
-    ) -> Variable:  # fmt: skip
-        frame = self._frame() if framed else None
-        over = Over((), self.order if ordered else (), frame, None, number)
-        column = None if target is None else self.windows.column(target)
-        return self.windows.add(operation, column, self.partition, over, type_)
-
-    def _frame(self) -> Frame | None:
-        spec = self.node.args.get("spec")
-        if spec is None:
-            return None
-        unit = str(spec.args.get("kind") or "ROWS").lower()
-        low = self._bound(spec.args.get("start"), spec.args.get("start_side"))
-        high = self._bound(spec.args.get("end") or "CURRENT ROW", spec.args.get("end_side"))
-        if unit not in ("rows", "range") or (unit == "range" and {low, high} - {0, None}):
-            self.windows.queries.refuse(spec, f"a window of {unit.upper()} with numbers", "Use ROWS.")
-        return Frame(unit, low, high)
-
-    def _bound(self, bound: object, side: object) -> int | None:
-        if isinstance(bound, str):
-            return None if bound.upper() == "UNBOUNDED" else 0
-        if isinstance(bound, exp.Literal) and bound.name.isdigit():
-            return -int(bound.name) if str(side).upper() == "PRECEDING" else int(bound.name)
-        self.windows.queries.refuse(self.node, "a window whose bounds are not numbers", "Write numbers.")
-
-    def _constant(self, node: exp.Expr | None, default: int, least: int | None = None) -> int:
-        if node is None:
-            return default
-        value = self.expressions.value(node).constant
-        if not isinstance(value, int):
-            self.windows.queries.refuse(self.node, "a window function with a computed number", "Write the number.")
-        if least is not None and value < least:
-            statement = self.windows.queries.builder.statement
-            name, hint = function_name(self.node.this, statement.source), f"Write {least} or more."
-            statement.refuse("SQL_TYPE", node, why=f"{name} counts from {least}, and {value} is less", hint=hint)
-        return value
-
-    # ---- functions
-
-    def _ntile(self, function: exp.Expr) -> Lowered:
-        count = self._constant(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0], 1, 1)
-        over = Over((), self.order)
-        return Lowered(self.windows.add("ntile", Constant(count, NUMBER), self.partition, over, BIGINT), BIGINT)
-
-    def _shifted(self, name: str, function: exp.Expr) -> Lowered:
-        value = self.expressions.value(function.this)
-        offset = self._constant(function.args.get("offset"), 1)
-        if offset < 0:
-            name, offset = ("lead" if name == "lag" else "lag"), -offset
-        found = Lowered(self._add(name, value, value.type, framed=False, number=offset), value.type, True)
-        default = function.args.get("default")
-        if default is None:
-            return found
-        found, other = self.expressions.alike([found, self.expressions.value(default)], self.node)
-        number = self._add("row_number", None, BIGINT, framed=False)
-        place: Term = number
-        if name == "lead":
-            total = self.windows.add("count", None, self.partition, Over(), BIGINT)
-            place = Call("+", (Call("-", (total, number)), ONE))
-        return choice(Call("sql_le", (place, Constant(offset, NUMBER))), other, found)
-
-    def _picked(self, name: str, function: exp.Expr) -> Lowered:
-        value = self.expressions.value(function.this if not isinstance(function, exp.Anonymous) else function.expressions[0])
-        number = self._constant(function.args.get("offset"), 1, 1) if name == "nth_value" else None
-        return Lowered(self._add(name, value, value.type, number=number), value.type, True)
-
-    def _total(self, name: str, function: exp.Expr) -> Lowered:
-        refuse_no_argument(self.windows.queries, function)
-        argument = function.this
-        if isinstance(argument, exp.Distinct):
-            self.windows.queries.refuse(self.node, "DISTINCT in a window", "Leave it out.")
-        if name == "count" and isinstance(argument, (exp.Star, exp.Literal)):
-            return Lowered(self._add("count", None, BIGINT), BIGINT)
-        value = self.expressions.value(argument)
-        if name == "count":
-            return self._number(value)
-        if name in ("min", "max"):
-            return Lowered(self._add(name, self._orderable(value), value.type), value.type, True)
-        if value.type.kind not in (Kind.NUMBER, Kind.DECIMAL, Kind.FLOAT):
-            why = f"there is no sum or mean of values of type {value.type}"
-            self.windows.queries.builder.statement.refuse("SQL_TYPE", self.node, why=why, hint="Use CAST.")
-        precision, scale = value.type.digits
-        result = bounded(precision + 10, scale) if value.type.kind is Kind.DECIMAL else replace(value.type, literal=False)
-        total = Lowered(self._add("sum", value, result), result, True)
-        if name == "sum":
-            return total
-        number = self._number(value)
-        mean = mean_of(total, number, value.type)
-        return choice(Call("sql_eq", (number.term, ZERO)), null_of(mean.type), mean)
-
-    def _number(self, value: Lowered) -> Lowered:
-        """How many values there are."""
-        return Lowered(self._add("count", value if value.nullable else None, BIGINT), BIGINT)
