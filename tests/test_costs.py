@@ -93,7 +93,9 @@ def test_costs_are_kept_in_the_catalog_and_used_when_it_is_opened_again(tmp_path
         warehouse.commit({"edge": [(1, 2), (2, 3), (3, 4)]})
         for edge in ((2, 3), (3, 4)):
             warehouse.commit(deletes={"edge": [edge]})
-    assert known(tmp_path / "w").keys() == {"embedded delete 0"}  # others were the first of their kind, and took the time to prepare
+    assert known(tmp_path / "w").keys() == {
+        "embedded delete 0"
+    }  # others were the first of their kind, and took the time to prepare
     with vk.open(tmp_path / "w") as warehouse:
         assert warehouse._open_writer().costs.known.keys() == known(tmp_path / "w").keys()
 

@@ -98,6 +98,17 @@ def test_a_child_of_the_writer_does_not_keep_the_lock(path: Path) -> None:
     assert ended(children[0]) == -signal.SIGKILL
 
 
+def test_a_lock_whose_file_was_removed_is_taken_where_others_find_it(path: Path) -> None:
+    with vk.open(path) as shop:
+        shop.commit({"a": [(2,)]})
+        (path / "lock").unlink()
+        shop.commit({"a": [(3,)]})
+        with holding(loading(path)) as pid, pytest.raises(vk.ViewkeeperError, match=f"process {pid} "):
+            shop.commit({"a": [(4,)]})
+        shop.commit({"a": [(5,)]})
+        assert sorted(shop.query("a(x)")) == [(1,), (2,), (3,), (5,)]
+
+
 @pytest.mark.parametrize("text", ["", "garbage", "{}", '{"pid": 1, "command": "x", "since": "long ago"}', "\ufeff"])
 def test_only_the_lock_counts_not_what_the_file_says(path: Path, text: str) -> None:
     (path / "lock").write_text(text)

@@ -240,8 +240,11 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        with self.worker(choice) as worker:
-            found = self._carry_out(hot, worker, choice)
+        if choice.of_catalog == "embedded":
+            found = self._carry_out(hot, ITSELF, choice)
+        else:
+            with self.worker(choice) as worker:
+                found = self._carry_out(hot, worker, choice)
         for name in hot:
             self.tables.layers.changed(sql_name(name), self.maintainer.number(name))
         self._learn(choice)

@@ -105,6 +105,7 @@ class Warehouse:
         self._changes = RLock()
         self._closed = self._changed = False
         self._holding: dict[int, int] = {}  # how often each process holds it
+        self._for_commits = writer_lock(self.path, again=True)
         self._lock = ExitStack()
         self._writer: Writer | None = None
         # Open catalogs that nobody reads at the moment. Those of a parent process cannot be used.
@@ -151,6 +152,7 @@ class Warehouse:
                 self.adapt(at_least=_ENOUGH)
         self._closed = True
         self._close_writer()
+        self._for_commits.close()
         for catalog in self._idle.pop(os.getpid(), []):
             catalog.close()
         if self._changed:
@@ -725,7 +727,7 @@ class Warehouse:
             yield
 
     def _locked(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._holding.get(os.getpid()) else writer_lock(self.path)
+        return nullcontext() if self._holding.get(os.getpid()) else self._for_commits
 
     def _open_writer(self) -> Writer:
         from viewkeeper.writer import Writer

@@ -28,25 +28,26 @@ _SAID = {"pid", "command", "since"}
 class writer_lock:
     """Holds the warehouse for writing; refuses with who holds it if somebody else does. ``note`` is told to those, too.
 
-    A class and not a generator: every commit passes here.
+    A class and not a generator: every commit passes here. ``again``: it will be taken again; its file stays open until ``close``.
     """
 
-    def __init__(self, directory: Path, note: Mapping[str, str] = {}) -> None:
-        self._directory, self._note = directory, note
+    def __init__(self, directory: Path, note: Mapping[str, str] = {}, again: bool = False) -> None:
+        self._directory, self._note, self._again = directory, tuple(note.items()), again
+        self._path = os.path.join(directory, FILE)
+        self._descriptor = -1
+        # A child that was forked has the same open file, and with it the same lock: it opens another.
+        self._process = 0
 
     def __enter__(self) -> None:
+        if self._descriptor < 0 or self._process != os.getpid() or not self._is_there():
+            self._open()
         try:
-            descriptor = os.open(os.path.join(self._directory, FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise StoreError(problem("READ_ONLY", path=self._directory, why=error.strerror)) from None
-        try:
-            if not _taken(descriptor):
+            if not _taken(self._descriptor):
                 raise StoreError(problem("LOCKED", path=self._directory, holder=_holder(self._directory / FILE)))
-            _sign(descriptor, tuple(self._note.items()))
+            _sign(self._descriptor, self._note)
         except BaseException:
-            os.close(descriptor)
+            self.close()
             raise
-        self._descriptor, self._process = descriptor, os.getpid()
 
     def __exit__(self, *details: object) -> None:
         try:
@@ -54,7 +55,27 @@ class writer_lock:
                 # Not only closed: a child that was forked meanwhile has the file open too.
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         finally:
-            os.close(self._descriptor)
+            if not self._again:
+                self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    __del__ = close
+
+    def _open(self) -> None:
+        self.close()
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StoreError(problem("READ_ONLY", path=self._directory, why=error.strerror)) from None
+        self._process = os.getpid()
+
+    def _is_there(self) -> bool:
+        """Is the open file still one that others find?"""
+        return os.fstat(self._descriptor).st_nlink > 0
 
 
 def _taken(descriptor: int) -> bool:
