@@ -31,6 +31,7 @@ _BY_NAME = frozenset(
     regexp_extract timestampadd timestampdiff to_date to_timestamp to_unix_timestamp trunc unix_timestamp
     """.upper().split()
 )
+_MAY_IGNORE_NULLS = (exp.IgnoreNulls, exp.FirstValue, exp.LastValue, exp.First, exp.Last)
 TYPED = "typed"
 """Marks DATE '…' and TIMESTAMP '…', which differ from casts: the text must be right whether it is needed or not."""
 
@@ -78,7 +79,10 @@ class AnsiSpark(Spark):
 
         def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
             """Also refuses arguments of a function that are not in what was made of it."""
-            if any(argument.parent is None and argument is not expression for argument in args or ()):
+            lost = [argument for argument in args or () if argument.parent is None and argument is not expression]
+            if isinstance(expression, _MAY_IGNORE_NULLS):  # their second argument, TRUE or FALSE, is known by now
+                lost = [argument for argument in lost if not isinstance(argument, exp.Boolean)]
+            if lost:
                 self.raise_error("Too many arguments")
             return super().validate_expression(expression, args)
 

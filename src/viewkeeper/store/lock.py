@@ -36,20 +36,25 @@ class writer_lock:
         self._path = os.path.join(directory, FILE)
         self._descriptor = -1
         # A child that was forked has the same open file, and with it the same lock: it opens another.
-        self._process = 0
+        self._process = self._holds = 0
 
     def __enter__(self) -> None:
-        if self._descriptor < 0 or self._process != os.getpid() or not self._is_there():
+        process = os.getpid()
+        if self._holds == process:  # a change inside of a change
+            raise self._locked()
+        if self._descriptor < 0 or self._process != process or not self._is_there():
             self._open()
         try:
             if not _taken(self._descriptor):
-                raise StoreError(problem("LOCKED", path=self._directory, holder=_holder(self._directory / FILE)))
+                raise self._locked()
             _sign(self._descriptor, self._note)
         except BaseException:
             self.close()
             raise
+        self._holds = process
 
     def __exit__(self, *details: object) -> None:
+        self._holds = 0
         try:
             if self._process == os.getpid():  # not in a child that leaves what its parent is in
                 # Not only closed: a child that was forked meanwhile has the file open too.
@@ -64,6 +69,9 @@ class writer_lock:
             os.close(descriptor)
 
     __del__ = close
+
+    def _locked(self) -> StoreError:
+        return StoreError(problem("LOCKED", path=self._directory, holder=_holder(self._directory / FILE)))
 
     def _open(self) -> None:
         self.close()
