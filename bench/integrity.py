@@ -106,7 +106,8 @@ def text(results: Mapping[str, Any]) -> list[str]:
         *(_line(kind, together[kind], stored[kind], medians[kind], means[kind]) for kind in KINDS),
         "",
         f"The dearest for new links (`{dearest}`) takes {ms(statistics.mean(alone[dearest][NEW]))} on average alone, which is "
-        f"{number(statistics.mean(alone[dearest][NEW]) / statistics.mean(together[NEW]))} of what all take together.",
+        f"{number(statistics.mean(alone[dearest][NEW]) / statistics.mean(together[NEW]))} of what all take together, and "
+        f"{number(statistics.mean(alone[dearest][NEW]) / means[NEW])} times the average: all together cannot take less, whatever they share.",
         "",
         *goals(
             *(
