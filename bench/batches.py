@@ -7,6 +7,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,43 +50,55 @@ def dependencies(rows: int) -> pa.Table:
     return pa.table({"package": package[:rows], "dependency": dependency[:rows]})
 
 
-def measured(engine: str) -> Callable[[Run], dict[str, Any]]:
+def measured(*engines: str) -> Callable[[Run], dict[str, Any]]:
+    """Several engines by turns, each with a warehouse of its own: what a machine does besides is then the same for all of them."""
+
     def subject(run: Run) -> dict[str, Any]:
         sizes = (*SIZES, LARGE) if run.large else SIZES
         data = dependencies(BASE * sizes[-1])
-        with tempfile.TemporaryDirectory() as directory, vk.open(Path(directory) / "w", create=True) as warehouse:
-            warehouse.define(PROGRAM, engine="embedded")
-            warehouse.load("depends", data, engine="embedded")
-            found: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory() as directory, ExitStack() as opened:
+            warehouses = {
+                engine: opened.enter_context(vk.open(Path(directory) / engine, create=True, engine="auto"))
+                for engine in engines
+            }
+            for warehouse in warehouses.values():
+                warehouse.define(PROGRAM, engine="embedded")
+                warehouse.load("depends", data, engine="embedded")
+            found: dict[str, dict[str, Any]] = {engine: {} for engine in engines}
             failed = None
             spent = time.perf_counter()
             try:
                 # A session starts, statements are prepared.
-                both(warehouse, data.slice(0, 1), engine)
+                for engine, warehouse in warehouses.items():
+                    both(warehouse, data.slice(0, 1), engine)
                 # The largest first: if time runs out, it is where the engines differ anyway.
                 for size in reversed(sizes):
-                    if time.perf_counter() - spent > ENOUGH:
+                    if time.perf_counter() - spent > ENOUGH * len(engines):
                         break
-                    found[str(size)] = repeated(warehouse, data, size, engine)
+                    for engine, done in repeated(warehouses, data, size).items():
+                        found[engine][str(size)] = done
             # Whatever an engine cannot do is told in the report; the others are still measured.
             except Exception as error:
                 failed = f"{type(error).__name__}: {error}".splitlines()[0]
-            [shown] = warehouse.show("based_on")
-        return {"sizes": found, "failed": failed, "base": len(data), "rows": shown.rows}
+            rows = {engine: warehouse.show("based_on")[0].rows for engine, warehouse in warehouses.items()}
+        return {
+            engine: {"sizes": found[engine], "failed": failed, "base": len(data), "rows": rows[engine]} for engine in engines
+        }
 
     return subject
 
 
-def repeated(warehouse: vk.Warehouse, data: pa.Table, size: int, engine: str) -> dict[str, Any]:
+def repeated(warehouses: Mapping[str, vk.Warehouse], data: pa.Table, size: int) -> dict[str, dict[str, Any]]:
     choose = random.Random(size)
-    seconds: list[float] = []
-    taken: set[str] = set()
-    while len(seconds) < 2 or (len(seconds) < 40 and sum(seconds) < SPENT):
+    seconds: dict[str, list[float]] = {engine: [] for engine in warehouses}
+    taken: dict[str, set[str]] = {engine: set() for engine in warehouses}
+    while not (done := seconds[next(iter(warehouses))]) or (len(done) < 40 and sum(done) < SPENT):
         rows = data.take(sorted(choose.sample(range(len(data)), size)))
-        for taken_seconds, taken_engine in both(warehouse, rows, engine):
-            seconds.append(taken_seconds)
-            taken.add(taken_engine)
-    return {"seconds": seconds, "taken": sorted(taken)}
+        for engine, warehouse in warehouses.items():
+            for taken_seconds, taken_engine in both(warehouse, rows, engine):
+                seconds[engine].append(taken_seconds)
+                taken[engine].add(taken_engine)
+    return {engine: {"seconds": seconds[engine], "taken": sorted(taken[engine])} for engine in warehouses}
 
 
 def both(warehouse: vk.Warehouse, rows: pa.Table, engine: str) -> list[tuple[float, str]]:
@@ -98,7 +111,9 @@ def both(warehouse: vk.Warehouse, rows: pa.Table, engine: str) -> list[tuple[flo
     return done
 
 
-def text(results: Mapping[str, Any]) -> list[str]:
+def text(subjects: Mapping[str, Any]) -> list[str]:
+    of = {engine: result for subject in subjects.values() for engine, result in subject.items()}
+    results = {engine: of[engine] for engine in ENGINES}
     measured = {engine: result["sizes"] for engine, result in results.items()}
     base = results["embedded"]["base"]
     for engine, result in results.items():
@@ -107,7 +122,9 @@ def text(results: Mapping[str, Any]) -> list[str]:
     large = "were measured too" if str(LARGE) in sizes else "are measured only with `--large`, which was not given"
     lines = [
         f"Random rows of {base:,} deleted as one transaction and inserted again as one; the views are a closure of {results['embedded']['rows']:,} rows and",
-        "a count. Seconds of a transaction, median of both kinds. Transactions of 1,000,000 rows " + large + ".",
+        "a count. Seconds of a transaction, median of both kinds; `embedded` and `auto` by turns. Transactions of 1,000,000 rows "
+        + large
+        + ".",
         *(
             f"**{engine} failed** after {len(r['sizes'])} sizes: `{r['failed']}`."
             for engine, r in results.items()
@@ -135,4 +152,6 @@ def text(results: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-SECTION = Section("Transactions of many rows", {engine: measured(engine) for engine in ENGINES}, text, limit=3600)
+SECTION = Section(
+    "Transactions of many rows", {"by turns": measured("embedded", "auto"), "spark": measured("spark")}, text, limit=3600
+)
