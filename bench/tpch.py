@@ -12,7 +12,7 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,16 +222,25 @@ def _by_view(results: Mapping[str, Any], done: Mapping[str, list[dict[str, Any]]
     """Milliseconds of each view: answered anew, and kept by the median transaction of each kind."""
     names = [*QUERIES, *(["shared"] if any("shared" in one["views"] for some in done.values() for one in some) else [])]
     lines = [
-        "Each view: answered anew, and its part of a transaction, medians.",
+        "Each view: answered anew, and its part of a transaction, medians; in parentheses how many times as long DuckDB and Spark take to answer it anew.",
         "",
         "| view | DuckDB | Spark | " + " | ".join(KINDS.values()) + " |",
         "| --- | ---: | ---: |" + " ---: |" * len(KINDS),
     ]
     for name in names:
-        anew = [ms(found[name]) if name in (found := results[who]["seconds"]) else "" for who in ("duckdb", "spark")]
-        kept = [ms(statistics.median(one["views"].get(name, 0.0) for one in some)) for some in done.values()]
-        lines.append(f"| {name} | {' | '.join([*anew, *kept])} |")
+        anew = [found[name] for who in ("duckdb", "spark") if name in (found := results[who]["seconds"])]
+        kept = [statistics.median(one["views"].get(name, 0.0) for one in some) for some in done.values()]
+        lines.append(view_line(name, anew, kept))
     return lines
+
+
+def view_line(name: str, anew: Sequence[float], kept: Sequence[float]) -> str:
+    """Nothing to do is no number of times less."""
+    cells = [ms(one) for one in anew] or ["", ""]
+    for one in kept:
+        times = [number(other / one) for other in anew] if one >= 1e-5 else []
+        cells.append(f"{ms(one)} ({', '.join(times)})" if times else ms(one))
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 SECTION = Section("TPC-H", {"duckdb": duckdb, "spark": spark, "viewkeeper": viewkeeper}, text, limit=4 * 3600)
