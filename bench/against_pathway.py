@@ -173,10 +173,8 @@ def medians(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
 
 def not_waiting(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """The comparison in which neither waits for a disk, whose moods decide the other one."""
-    all_, maxima = (
-        together(theirs).median / together(ours).median,
-        times(theirs, MAXIMA_DELETED).median / times(ours, MAXIMA_DELETED).median,
-    )
+    all_ = together(theirs).median / together(ours).median
+    maxima = times(theirs, MAXIMA_DELETED).median / times(ours, MAXIMA_DELETED).median
     return f"Where we do not wait for it either, we are {number(all_)} times as fast, and {number(maxima)} times where the maximum goes."
 
 

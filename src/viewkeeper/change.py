@@ -240,11 +240,8 @@ class Change(State):
         if not self.signs:
             return
         hot = {name: signs for name, signs in self.signs.items() if not self.is_cold(name)}
-        if choice.of_catalog == "embedded":
-            found = self._carry_out(hot, ITSELF, choice)
-        else:
-            with self.worker(choice) as worker:
-                found = self._carry_out(hot, worker, choice)
+        with self.worker(choice) as worker:
+            found = self._carry_out(hot, worker, choice)
         for name in hot:
             self.tables.layers.changed(sql_name(name), self.maintainer.number(name))
         self._learn(choice)
@@ -372,7 +369,7 @@ class Change(State):
     def told_first(self, relation: Relation, rows: int) -> None:
         from viewkeeper.cold import first_of
 
-        self.log.add_first(self.commit, relation.name, rows)
+        self.log.add_first(relation.name, rows)
         self.changes[relation.name] = first_of(self, relation, rows)
         self.update(relation.name, rows=rows, snapshot=self.commit if relation.name in self._snapshots else None)
 

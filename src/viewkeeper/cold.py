@@ -81,7 +81,7 @@ class Cold:
             new = _rows(read_snapshot(change.new_snapshot(relation), relation), relation)
             change.told(relation, [row for row in new if row not in old], [])
         else:
-            change.log.add_first(change.commit, relation.name, rows)
+            change.log.add_first(relation.name, rows)
             change.changes[relation.name] = first_of(change, relation, rows)
         change.update(relation.name, rows=rows, place="cold", snapshot=change.commit)
         change.signs[relation.name] = frozenset({1})
@@ -125,7 +125,7 @@ class Cold:
         path, former = change.new_snapshot(relation), change.snapshot(name)
         rows = _write(engine, relation, path)
         if not held:
-            change.log.add_first(change.commit, name, rows)
+            change.log.add_first(name, rows)
             change.changes[name] = first_of(change, relation, rows)
         elif isinstance(engine, SparkEngine) and former is not None:
             came, went = engine.differences(relation, former)

@@ -76,8 +76,8 @@ _COMMIT = ""
 # The log's rows of commits after one up to another.
 _BETWEEN = f"id >= (:since + 1) * {_OF_A_COMMIT} AND id < (:until + 1) * {_OF_A_COMMIT}"
 
-Logged = tuple[int, str, int, int, str, bytes | None]
-"""What a commit did to a relation: commit_id, relation, inserted, deleted, form, rows."""
+Logged = tuple[str, int, int, str, bytes | None]
+"""What a commit did to a relation: relation, inserted, deleted, form, rows."""
 
 NOWHERE = "external"
 """The place of a view of which nothing is stored."""
@@ -267,11 +267,11 @@ class Catalog:
     def add_commit(
         self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any], changes: Sequence[Logged]
     ) -> None:
-        for _, _, inserted, deleted, _, _ in changes:
+        for _, inserted, deleted, _, _ in changes:
             self._logged += inserted + deleted
         known = msgspec.json.encode((kind, engine, seconds, detail))
-        own = (commit, _COMMIT, 0, 0, _moment(int(time.time())), known)
-        rows = [(commit * _OF_A_COMMIT + i, *row[1:]) for i, row in enumerate((own, *changes))]
+        own = (_COMMIT, 0, 0, _moment(int(time.time())), known)
+        rows = [(commit * _OF_A_COMMIT + i, *row) for i, row in enumerate((own, *changes))]
         self.connection.executemany('INSERT INTO "$log" VALUES (?, ?, ?, ?, ?, ?)', rows)
 
     def changes(self, since: int, until: int | None, relation: str | None) -> list[tuple[Any, ...]]:

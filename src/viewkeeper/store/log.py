@@ -71,16 +71,16 @@ class Log:
     def add(self, commit: int, relation: Relation, came: Rows, went: Rows, before: Relation | None = None) -> None:
         """``before``: the relation that what went was in, where it had other columns; a file could not hold both."""
         if len(came) + len(went) <= PACKED_ROWS or before is not None:
-            self.added.append((commit, relation.name, len(came), len(went), "rows", pack(came, went)))
+            self.added.append((relation.name, len(came), len(went), "rows", pack(came, went)))
             return
         path = self._file(commit, relation.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         (self.catalog.directory / READ).mkdir(exist_ok=True)  # who reads the file shows it there
         _write(path, relation, came, went)
-        self.added.append((commit, relation.name, len(came), len(went), "file", None))
+        self.added.append((relation.name, len(came), len(went), "file", None))
 
-    def add_first(self, commit: int, relation: str, rows: int) -> None:
-        self.added.append((commit, relation, rows, 0, "first", None))
+    def add_first(self, relation: str, rows: int) -> None:
+        self.added.append((relation, rows, 0, "first", None))
 
     def rows(self, commit: int, relation: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """The rows that came and those that went, of an entry that tells them."""
