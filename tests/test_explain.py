@@ -121,6 +121,9 @@ def test_commits_that_there_are_not(shop: Warehouse) -> None:
             shop.changes(number)
         with pytest.raises(vk.ViewkeeperError, match=r"^error\[UNKNOWN_COMMIT\]"):
             shop.query("edge(x, y)", as_of=number)
+    for no_number in ("1", 1.0, True):
+        with pytest.raises(vk.ViewkeeperError, match=r"^error\[BAD_PARAMETER\].*parameter commit"):
+            shop.query("edge(x, y)", as_of=no_number)  # type: ignore[arg-type]
     assert shop.changes(0) == {}
 
 

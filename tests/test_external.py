@@ -484,3 +484,45 @@ def test_what_reads_a_virtual_view_is_stored_all_the_same(rules: str, tmp_path: 
             after = {view: set(shop.query(f"{view}(x)")) for view in views}
             changed = {view: (after[view] - before[view], before[view] - after[view]) for view in views}
             assert {view: told(commit.changes).get(view, (set(), set())) for view in views} == changed
+
+
+SUMMED = """
+.decl edge(x: number, y: number)
+.decl weight(y: number, n: number)
+.decl weighed(x: number, y: number, n: number) external
+weighed(x, y, n) :- edge(x, y), weight(y, n).
+.decl total(x: number, n: number)
+total(x, s) :- s = sum n : { weighed(x, _, n) }.
+.decl heavy(x: number)
+heavy(x) :- weighed(x, _, n), n > 5.
+.decl heaviest(x: number, n: number)
+heaviest(x, m) :- m = max n : { weighed(x, _, n) }.
+.decl beside(x: number, z: number)
+beside(x, z) :- weighed(x, y, _), weighed(z, y, _), x < z.
+"""
+
+
+@pytest.mark.parametrize("view", ["total", "heavy", "heaviest"])
+def test_stored_views_that_need_only_changes_of_an_external_one_rederive_nothing(tmp_path: Path, view: str) -> None:
+    kept = f".decl {view}(" + SUMMED.partition(f".decl {view}(")[2].partition(".decl")[0]
+    with vk.open(tmp_path / "shop", create=True, engine="embedded", durable=False) as shop:
+        shop.define(SUMMED.partition(".decl total")[0] + kept)
+        shop.load({"edge": [(i % 7, i) for i in range(100)], "weight": [(i, i) for i in range(100)]})
+        for change in ({"deletes": {"edge": [(6, 6)]}}, {"inserts": {"edge": [(6, 6)], "weight": [(1, 2)]}}):
+            commit = shop.commit(**change)
+            assert commit.views["weighed"].rederived <= 2  # the rows that come or go
+            assert view not in commit.views or commit.views[view].rederived == 0
+        assert all(verified.right for verified in shop.verify())
+
+
+def test_what_stored_views_need_of_an_external_one_is_told_as_rederived(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded", durable=False) as shop:
+        shop.define(SUMMED)
+        shop.load({"edge": [(i % 7, i) for i in range(100)], "weight": [(i, i) for i in range(100)]})
+        commit = shop.commit(deletes={"edge": [(0, 98)]})
+        assert told(commit.changes)["total"] == ({(0, 637)}, {(0, 735)})
+        assert told(commit.changes)["heaviest"] == ({(0, 91)}, {(0, 98)})
+        # All rows are derived once, for who needs them first: the greatest one has gone.
+        assert sum(maintained.rederived for maintained in commit.views.values()) >= 99
+        assert commit.views["total"].rederived == commit.views["heavy"].rederived == 0
+        assert all(verified.right for verified in shop.verify())

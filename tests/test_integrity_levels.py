@@ -332,6 +332,8 @@ def test_command_line(path: Path, tmp_path: Path) -> None:
     assert viewkeeper("commit", path, tmp_path / "bad.jsonl").error == "INTEGRITY_VIOLATED"
     assert viewkeeper("level", path, "twice").out == "twice: reject; nothing is violated\n"
     assert viewkeeper("level", path, "twice", "warn").out == "twice: warn; nothing is violated\n"
+    done = viewkeeper("commit", path, tmp_path / "bad.jsonl", "--dry-run")
+    assert "warning: the integrity view twice would get 1 row\n" in done.err
     done = viewkeeper("commit", path, tmp_path / "bad.jsonl", "--json")
     assert "warning: the integrity view twice has got 1 row\n  json and pickle define dump\n" in done.err
     done = viewkeeper("level", path, "twice", "reject")

@@ -75,3 +75,32 @@ def test_a_view_replaced_by_one_with_other_columns(tmp_path: Path) -> None:
         assert commit.changes["v"].deleted.to_pylist() == [{"x": 1}, {"x": 2}]
         assert list(shop.query("v(x)", as_of=2)) == [(1,), (2,)]
         assert told(shop.changes(3))["v"] == ({("a", 1), ("b", 2)}, {(1,), (2,)})
+
+
+@pytest.mark.parametrize("how", ["", "\n.external v"])
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        (".decl v(x: number)\nv(2). v(7).", {(2,), (7,)}),
+        (".decl v(x: number)", set()),
+        ('.decl v(x: symbol)\nv("a").', {("a",)}),
+    ],
+)
+def test_a_view_replaced_by_a_base_relation(tmp_path: Path, how: str, text: str, there: set[tuple[object, ...]]) -> None:
+    above = "\n.decl w(n: number)\nw(n) :- n = count : { v(_) }."
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(f".decl r(x: number)\n.decl v(x: number)\nv(x) :- r(x).{how}{above}")
+        shop.commit({"r": [(1,), (2,), (3,)]})
+        commit = shop.define(text, replace=True)
+        was = {(1,), (2,), (3,)}
+        common = was & there if "symbol" not in text else set()
+        assert told(commit.changes)["v"] == (there - common, was - common) == told(shop.changes(3))["v"]
+        assert told(commit.changes)["w"] == ({(len(there),)}, {(3,)})
+        assert commit.rows["v"] == len(there) == shop.show("v")[0].rows
+        assert set(shop.query("v(x)")) == set(shop.query("v(x)", as_of=3)) == there
+        assert set(shop.query("v(x)", as_of=2)) == was
+        # It has no rows but facts, so that it may become a view again.
+        back = shop.define(".decl v(x: number)\nv(x) :- r(x).", replace=True)
+        assert told(back.changes)["v"] == (was - common, there - common)
+        assert set(shop.query("v(x)", as_of=3)) == there
+        assert all(view.right for view in shop.verify())

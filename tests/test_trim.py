@@ -223,6 +223,11 @@ def test_command_line(path: Path) -> None:
     assert (done.code, done.out) == (0, "the log begins with commit 9\n")
     assert [line.split()[1] for line in viewkeeper("log", path).out.splitlines() if line.startswith("commit")] == ["9", "10"]
     assert viewkeeper("query", path, "a(x)", "--as-of", "7").error == "LOG_TRIMMED"
+    said = {since: viewkeeper("log", path, "--since", since).err for since in ("0", "5", "7", "8")}
+    forgotten = {"5": "commits 6 to 8 are", "7": "commit 8 is"}
+    assert said == {
+        since: f"note: {forgotten[since]} not in the log any more\n" if since in forgotten else "" for since in said
+    }
     assert viewkeeper("log", path, "--trim", "-1").code == 2
 
 

@@ -686,6 +686,11 @@ def test_views_that_stay_snapshots(tmp_path: Path, spark_session: Any) -> None:
         commit = shop.define(PAIR, replace=True, engine="spark")
         assert (commit.changes["reach"].inserted_rows, commit.changes["reach"].deleted_rows) == (3, 0)
         assert {s.relation.name: s.place for s in shop.show()}["reach"] == "snapshot of commit 5"
+        commit = shop.define(".decl reach(x: symbol, y: symbol)", replace=True)  # a base relation now
+        assert (commit.changes["reach"].inserted_rows, commit.changes["reach"].deleted_rows) == (0, 6)
+        assert rows(shop, "reach(x, y)", "embedded") == [] and commit.rows["reach"] == 0
+        assert shop.define(PAIR, replace=True, engine="spark").changes["reach"].inserted_rows == 6
+        assert right(shop, "embedded")
         shop.load("edge", [("d", "e")], engine="spark")
         [snapshot] = (shop.path / "snapshots" / "reach").iterdir()
         for part in snapshot.glob("*.parquet"):

@@ -30,6 +30,9 @@ class History:
     commit: int
 
     def __post_init__(self) -> None:
+        if isinstance(self.commit, bool) or not isinstance(self.commit, int):
+            wanted = "the number of a commit"
+            raise StoreError(problem("BAD_PARAMETER", value=self.commit, parameter="commit", wanted=wanted))
         last = self.state.catalog.last_commit()
         if not 0 <= self.commit <= last:
             raise StoreError(problem("UNKNOWN_COMMIT", commit=self.commit, last=last))

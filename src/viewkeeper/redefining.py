@@ -75,6 +75,10 @@ class Redefinition:
         self.change, self.program, self.choice = change, program, choice
         self.before, self.held = change.program, dict(change.kept)
         self._state_before = State(change.directory, change.catalog, self.before, self.held, change.spark)
+        # Views that are base relations from now on: their rows go.
+        self._once_views = [
+            r.name for r in program.relations if r.name in self.before.derived and r.name not in program.derived
+        ]
 
     def carry_out(self) -> None:
         change, before, program = self.change, self.before, self.program
@@ -102,7 +106,10 @@ class Redefinition:
                 except sqlite3.IntegrityError:
                     change.tell_broken_keys()
                     raise
-                change.note(name)
+                if name not in self._once_views:
+                    change.note(name)
+        for name in self._once_views:
+            self._tell(program.relation(name))
         self._compute([name for name in new.core.by_name if name in affected - set(new.bases)])
         for name in sorted(change.aside.rows.keys() - program.by_name.keys()):
             if rows := change.aside.read(name):
@@ -127,6 +134,8 @@ class Redefinition:
             kept = change.kept.get(relation.name, Kept(relation.name, kind, 0, "hot", change.commit, None))
             if relation.name in external:
                 kept = kept._replace(place=NOWHERE, rows=0, snapshot=None)
+            elif relation.name in self._once_views:
+                kept = kept._replace(place="hot", rows=0, snapshot=None)
             elif kept.place == NOWHERE:
                 kept = kept._replace(place="hot")
             change.keep(kept._replace(kind=kind))
@@ -144,8 +153,8 @@ class Redefinition:
         if name not in self.held:
             return
         change, relation = self.change, self.before.relation(name)
-        if self.held[name].place == "cold" and name in self.program.derived & self.before.derived:
-            change.aside.copy(relation, change.rows(relation))
+        if self.held[name].place == "cold" and name in self.before.derived:
+            change.aside.copy(relation, self._state_before.rows(relation))
             change.keep(change.kept[name]._replace(place="hot", snapshot=None))
         elif self.program.relation(name) != relation:
             change.keep(change.kept[name]._replace(snapshot=None))

@@ -23,6 +23,7 @@ from viewkeeper.cli.output import (
     print_changes,
     print_commit,
     print_explained,
+    print_gap,
     print_level,
     print_log,
     print_relations,
@@ -314,6 +315,8 @@ def log(
         return
     with opened_at(warehouse, token) as opened:
         commits = opened.log(since, view)
+        if view is None:
+            print_gap(since, commits)
         if json:
             for one in commits:
                 changes = opened.changes(one.number)

@@ -133,7 +133,7 @@ def print_commit(commit: Commit) -> None:
 
 def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
     """What a transaction changed: row by row, or how much of each relation."""
-    print_violations(commit)
+    print_violations(commit, dry_run)
     if as_json:
         print_rows(commit.number, commit.changes)
         return
@@ -148,11 +148,12 @@ def print_changes(commit: Commit, dry_run: bool, as_json: bool) -> None:
         typer.echo(f"commit {commit.number} in {commit.seconds:.3f} s on {commit.engine} ({commit.reason})")
 
 
-def print_violations(commit: Commit) -> None:
-    """What came to integrity views, on standard error."""
+def print_violations(commit: Commit, dry_run: bool = False) -> None:
+    """What came to integrity views, or would, on standard error."""
+    got = "would get" if dry_run else "has got"
     for view, violated in commit.violations.items():
         rows = _count(violated.changed.inserted_rows, "row")
-        typer.echo(f"{_SAID[violated.level]}: the integrity view {view} has got {rows}", err=True)
+        typer.echo(f"{_SAID[violated.level]}: the integrity view {view} {got} {rows}", err=True)
         for text in islice(violated.told(), _SHOWN):
             typer.echo(f"  {printable(text)}", err=True)
         if violated.changed.inserted_rows > _SHOWN:
@@ -198,6 +199,14 @@ def print_rows(commit: int | None, changes: Mapping[str, Changed]) -> None:
         for operation, row in changed.values():
             line = {"commit": commit, "relation": name, "op": operation, "row": list(row)}
             sys.stdout.write(json.dumps(line, default=text_of, ensure_ascii=False) + "\n")
+
+
+def print_gap(since: int, commits: Sequence[Logged]) -> None:
+    """Says on standard error which commits were asked for that the log has forgotten."""
+    if since and commits and commits[0].number > since + 1:
+        forgotten = range(since + 1, commits[0].number)
+        named = f"commit {forgotten[0]} is" if len(forgotten) == 1 else f"commits {forgotten[0]} to {forgotten[-1]} are"
+        typer.echo(f"note: {named} not in the log any more", err=True)
 
 
 def print_log(commits: Sequence[Logged]) -> None:

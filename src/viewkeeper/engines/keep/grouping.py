@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from operator import gt, lt
@@ -12,7 +13,7 @@ from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.plan import PRESENT, SIGN, Extreme, First, Group
-from viewkeeper.program.types import NUMBER
+from viewkeeper.program.types import NUMBER, Kind
 
 
 class GroupKeeper:
@@ -144,7 +145,11 @@ class ExtremeKeeper(GroupKeeper):
         super().__init__(tables, step.relation, len(step.first.groups))
         self.step, self.first, self.lookup = step, step.first, Lookup(tables, step.first)
         # What came and went in each group that is touched, as long as it is little.
-        self._groups: dict[Row, list[Any]] = {}
+        self._groups: dict[Row, list[tuple[Any, int]]] = {}
+        # What is read from SQLite may differ from what was given to it: 0.0 and -0.0 are equal.
+        self._is_float = self.lookup.source.columns[step.first.target].type.kind is Kind.FLOAT
+        self.hold: Callable[[], None] = lambda: None
+        """Called before anything is looked up."""
         self._in_table = False
         self.make_touched()
 
@@ -163,10 +168,11 @@ class ExtremeKeeper(GroupKeeper):
 
     def notice(self, group: Group, signs: Signs) -> None:
         changes = self.tables.changes[self.first.source]
+        self.tables.noted(self)
         if changes.few and not self._in_table:
-            for row, _ in changes.rows():
-                self._groups.setdefault(tuple([row[i] for i in self.first.groups]), []).append(row[self.first.target])
-            self.tables.noted(self)
+            for row, sign in changes.rows():
+                group_of_row = tuple([row[i] for i in self.first.groups])
+                self._groups.setdefault(group_of_row, []).append((row[self.first.target], sign))
             return
         self._in_table = True
         chosen = ", ".join(self.lookup.groups("c")) or "1"
@@ -182,13 +188,22 @@ class ExtremeKeeper(GroupKeeper):
 
     def settle(self) -> None:
         if self._in_table:
+            self.hold()
             self.tell([f"({self.lookup.sql(self.names('t'))})"], "")
             return
-        is_inner = gt if self.first.operation == "min" else lt
-        for group, values in self._groups.items():
+        for group, changed in self._groups.items():
             self.touched += 1
             found = self.row_of(group)
-            if found is not None and all(value is None or is_inner(value, found[1]) for value in values):
-                continue  # neither the value that is first nor one before it
-            first = self.tables.fetch(self._first_of_one, group)
-            self.tell_group(group, found, first[0] if first else (None,))
+            self.tell_group(group, found, (self._first(group, None if found is None else found[1], changed),))
+
+    def _first(self, group: Row, old: Any, changed: list[tuple[Any, int]]) -> Any:
+        """The value that is first now, None if there is none. It is looked up only if the one that was may have gone."""
+        is_inner = gt if self.first.operation == "min" else lt
+        outer = [(value, sign) for value, sign in changed if value is not None and (old is None or not is_inner(value, old))]
+        if not outer:
+            return old
+        if self._is_float or any(sign < 0 for _, sign in outer):
+            self.hold()
+            found = self.tables.fetch(self._first_of_one, group)
+            return found[0][0] if found else None
+        return (min if self.first.operation == "min" else max)(value for value, _ in outer)

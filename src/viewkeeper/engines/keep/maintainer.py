@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from functools import cache, partial
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from viewkeeper.engines.keep.rederiving import AFTER, Rederiving
 from viewkeeper.engines.keep.tables import Tables
 from viewkeeper.engines.keep.totals import total_keeper
 from viewkeeper.engines.keep.windows import WindowKeeper
+from viewkeeper.program.ast import relation_read
 from viewkeeper.program.functions import rule_can_fail
 from viewkeeper.program.plan import (
     Base,
@@ -131,6 +132,11 @@ class Maintainer:
             else sorted({r for name in own for r in plan.reads.get(name, ())} & self.external)
             for keeper, own in zip(self.keepers, self._own, strict=True)
         ]
+        self._needed_for = cache(self._read_for)
+        self._rederived_for: dict[int, int] = {}
+        for number, keeper in enumerate(self.keepers):
+            if isinstance(keeper, ExtremeKeeper) and self._needed[number]:
+                keeper.hold = partial(self._hold, number, self._needed[number])
 
     def _keeper(self, step: Step) -> Keeper:
         if isinstance(step, External):
@@ -144,9 +150,31 @@ class Maintainer:
         if isinstance(view, Unstored):
             view.hold()
 
-    def _hold(self, number: int) -> None:
-        for name in self._needed[number]:
-            self.hold(name)
+    def _hold(self, number: int, names: Iterable[str]) -> None:
+        """Holds views for a step; what is derived for that is told as rederived for it."""
+        if self.rederiving is not None:
+            before = self.rederiving.asked
+            for name in names:
+                self.hold(name)
+            self._rederived_for[number] = self._rederived_for.get(number, 0) + self.rederiving.asked - before
+
+    def _hold_for(self, number: int, way: _Way, group: Group | None = None) -> None:
+        """Holds what a step reads to notice that a group has changed, or to settle: not all that it needs to be computed."""
+        maintained = way.worker is ITSELF and not way.renewing
+        self._hold(number, self._needed_for(number, group) if maintained else self._needed[number])
+
+    def _read_for(self, number: int, group: Group | None) -> list[str]:
+        """Views that are not stored whose rows are read, and not only their changes."""
+        step, needed = self.steps[number], self._needed[number]
+        if isinstance(step, Extreme):
+            return []  # it looks values up by itself, if it has to
+        if not isinstance(step, (Counted, Grouped)):
+            return needed
+        if group is not None:
+            read = {relation_read(literal) for rule in step.changes[group] for literal in rule.body}
+        else:
+            read = {first.source for first in step.firsts if first} if isinstance(step, Grouped) else set()
+        return [name for name in needed if name in read]
 
     # ---- tables
 
@@ -174,7 +202,9 @@ class Maintainer:
         return elsewhere
 
     def _fill(self, keeper: Keeper, worker: Worker) -> bool:
-        self._hold(self.keepers.index(keeper))
+        number = self.keepers.index(keeper)
+        if self._needed[number]:
+            self._hold(number, self._needed[number])
         done = worker.fill(keeper)
         if not done:
             keeper.fill()
@@ -208,6 +238,7 @@ class Maintainer:
         if not self._is_over:
             self._forget()
         self._is_over = False
+        self._rederived_for.clear()  # views may have been computed since
         signs: dict[str, frozenset[int]] = {}
         way = _Way(signs, renewing, worker)
         self._take_turns(changed)
@@ -240,7 +271,8 @@ class Maintainer:
                 self._settle(number, keeper, way)
             by = worker.name if number in way.elsewhere else ITSELF.name
             seconds = time.perf_counter() - started + way.noticing.get(number, 0.0)
-            report(self.steps[number], seconds, by, keeper.touched, _rederived(keeper))
+            rederived = _rederived(keeper) + self._rederived_for.pop(number, 0)
+            report(self.steps[number], seconds, by, keeper.touched, rederived)
             keeper.touched = 0
             if self.rederiving is not None:
                 self._followed(own, signs)
@@ -254,7 +286,7 @@ class Maintainer:
     def _settle(self, number: int, keeper: Keeper, way: _Way) -> None:
         """All that a step reads is as it will be."""
         if self._needed[number]:
-            self._hold(number)
+            self._hold_for(number, way)
         if way.renewing and not isinstance(keeper, ExternalKeeper):
             renew(self.tables, keeper, _stored(keeper), partial(self._renew, number, way))
         elif way.worker.settle(keeper):
@@ -340,7 +372,7 @@ class Maintainer:
                 for name in changed if self.fresh else ():
                     self.detail(name)
                 if self._needed[reader]:
-                    self._hold(reader)
+                    self._hold_for(reader, way, own)
                 if not way.worker.notice(keeper, own):
                     keeper.notice(own, way.signs)
             way.noticing[reader] = way.noticing.get(reader, 0.0) + time.perf_counter() - started
