@@ -562,7 +562,7 @@ def test_no_file_is_left_behind(graph: Warehouse) -> None:
 
 def test_the_log_of_a_large_load_is_given_back(shop: Warehouse) -> None:
     shop.define(".decl a(x: number, s: symbol)")
-    shop.load("a", ((number, "x" * 200) for number in range(120_000)))
+    shop.load("a", ((number, "x" * 200) for number in range(200_000)))
     log = shop.path / "catalog.db-wal"
     assert log.stat().st_size > 40_000_000
     until = time.monotonic() + 30  # it is folded beside the work; who writes next gives the space back

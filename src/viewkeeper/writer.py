@@ -45,6 +45,7 @@ class Writer:
         self._program = Program()
         self._kept: dict[str, Kept] = {}
         self.costs = Costs(self.catalog.costs())
+        self.engine.told = lambda relation: self._kept[relation].rows if relation in self._kept else 0
         self._maintainer: tuple[Program, frozenset[str], Maintainer] | None = None
         self._prepared: set[tuple[str, ...]] = set()
         remove_leftovers(path, self.catalog.relations().values())

@@ -1,7 +1,7 @@
 """SQLite as an engine: in process, indexed, durable where the caller's connection is.
 
 A relation is a table of stored values with an index that makes its rows unique. New rows are appended, so a delta is a range of
-row numbers and needs no copy.
+row numbers and needs no copy. Of stored relations with few columns that nobody reads by ranges, the index is the table.
 """
 
 from __future__ import annotations
@@ -68,6 +68,9 @@ class EmbeddedEngine:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._rows: dict[str, int] = {}
+        self.told: Callable[[str], int] = lambda relation: 0
+        """How many rows a stored relation has as far as the caller knows; 0 where it does not."""
+        self._filled: dict[str, int] = {}
         self._statements: dict[Derivation, Statement] = {}
         self.register()
 
@@ -91,15 +94,24 @@ class EmbeddedEngine:
         self._compiler = Compiler(self._relations, Hierarchy.of(core.types), self.dialect)
         self._statements.clear()
 
-    def create_table(self, relation: Relation, more: Mapping[str, str] = {}) -> None:
-        """The relation's table, if it is not there yet; ``more``: columns that are not part of a row's identity, and their types."""
+    def create_table(self, relation: Relation, more: Mapping[str, str] = {}, numbered: bool = True) -> None:
+        """The relation's table, if it is not there yet; ``more``: columns that are not part of a row's identity, and their types.
+
+        ``numbered``: somebody reads ranges of its row numbers. Else a narrow one is stored once, in the order of what makes rows unique.
+        """
         name = self.dialect.identifier
         columns = [column_definition(c) for c in relation.columns] or ["present INTEGER NOT NULL"]
         columns += [f"{name(column)} {storage} NOT NULL" for column, storage in more.items()]
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
         unique = ", ".join(self._unique(relation))
         where = self.dialect.where(relation.name)
-        self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) STRICT")
+        table = self.dialect.table(relation.name)
+        if not numbered and 0 < relation.arity <= _NARROW and not _may_be_null(relation):
+            columns.append(f"PRIMARY KEY ({unique})")
+            self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT, WITHOUT ROWID")
+            if self._key(relation.name) == [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
+                return
+        self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT")
         self._execute(
             f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(_unique_name(relation))}"
             f" ON {name(sql_name(relation.name))} ({unique})"
@@ -109,6 +121,29 @@ class EmbeddedEngine:
         """What no two rows have in common: the key, or where there is none everything."""
         columns = [relation.columns[i] for i in unique_columns(relation)]
         return [identity(self.dialect.identifier(sql_name(c.name)), c.type) for c in columns] or ["present"]
+
+    def _key(self, relation: str) -> list[str]:
+        """The columns by which a table is stored; none if that is by row numbers."""
+        sql = "SELECT name FROM pragma_table_info(?, ?) WHERE pk > 0 ORDER BY pk"
+        where = self.dialect.where(relation)
+        return [name for [name] in self.connection.execute(sql, (sql_name(relation), where))]
+
+    def row_names(self, relation: str) -> list[str]:
+        """The columns by which SQLite knows the rows of a table: their number, unless it is stored without."""
+        return [self.dialect.identifier(name) for name in self._key(relation)] or ["rowid"]
+
+    def size(self, relation: str) -> int:
+        """About how many rows a relation has: the number of its last one, or counted as far as that takes no time."""
+        table = self.dialect.table(relation)
+        if not self._key(relation):
+            [[rows]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {table}")
+            return int(rows)
+        [[rows]] = self._execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {SMALLEST})")
+        return int(rows) if rows < SMALLEST else max(rows, self.told(relation), self._filled.get(relation, 0))
+
+    def filled(self, relation: str, rows: int) -> None:
+        """So many rows were put into a relation."""
+        self._filled[relation] = self._filled.get(relation, 0) + rows
 
     def clear(self, relation: str) -> None:
         """Removes all rows."""
@@ -137,14 +172,15 @@ class EmbeddedEngine:
         for batch in rows:
             added += self._guard(partial(self.connection.executemany, sql, rows_of_batch(batch, width))).rowcount
         self._rows.pop(relation, None)
+        self.filled(relation, added)
         return added
 
     def _again(self, relation: Relation) -> str:
-        """The same row again is no conflict; another one with the same key is: no row is without a number."""
+        """The same row again is no conflict; another one with the same key is: no row is without a number, or without a key."""
         others = [self.dialect.identifier(sql_name(c.name)) for c in relation.columns if c.name not in relation.key]
         if not relation.key or not others:
             return "NOTHING"
-        return f"UPDATE SET rowid = NULL WHERE {' OR '.join(f'{column} IS NOT excluded.{column}' for column in others)}"
+        return f"UPDATE SET {self.row_names(relation.name)[0]} = NULL WHERE {' OR '.join(f'{column} IS NOT excluded.{column}' for column in others)}"
 
     def insert_rows(self, relation: Relation, rows: Iterable[tuple[Any, ...]]) -> None:
         """Adds rows of stored values that are not there yet."""
@@ -266,18 +302,22 @@ class EmbeddedEngine:
                     self.layers.forget()
 
     def rows_of_value(self, relation: Relation, column: int) -> float | None:
-        """About how many rows share a value of a column; None if the relation is small, or not stored."""
-        if relation.name not in self.stored or self._top(relation.name) < SMALLEST:
+        """About how many rows share a value of a column; None if the relation is small, or not stored, or if nobody can tell."""
+        if relation.name not in self.stored or self.size(relation.name) < SMALLEST:
             return None
         return self._selectivity(relation).of_value(column)
 
     def _selectivity(self, relation: Relation, more: Mapping[str, tuple[int, ...]] | None = None) -> Selectivity:
         columns = [sql_name(column.name) for column in relation.columns]
-        return Selectivity(self.connection, sql_name(relation.name), columns, {**(more or {}), **self._indexes(relation)})
+        table, indexes = sql_name(relation.name), {**(more or {}), **self._indexes(relation)}
+        keyed = bool(self._key(relation.name))
+        if keyed:
+            indexes[table] = unique_columns(relation)
+        return Selectivity(self.connection, table, columns, indexes, self.size(relation.name), numbered=not keyed)
 
     def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
         """Which chains are better served by an index of two layers, and by which column."""
-        if relation.arity <= _NARROW or not self.layers.are_worth_it(self._top(relation.name)):
+        if relation.arity <= _NARROW or not self.layers.are_worth_it(self.size(relation.name)):
             return {}
         computed = {i for access in searches for i in access.computed}
         names = [sql_name(column.name) for column in relation.columns]
@@ -317,7 +357,7 @@ class EmbeddedEngine:
         """What indexes are to be made for inside, besides the one that makes rows unique."""
         unique = unique_columns(relation)
         wanted = {frozenset(access.columns) for access in searches}
-        known = {} if any(relation.columns[i].type.nullable for i in unique) else {_unique_name(relation): unique}
+        known = {} if _may_be_null(relation) else {_unique_name(relation): unique}
         if known:
             wanted = {one for one in wanted if not one >= set(unique)}
         selectivity = None
@@ -479,6 +519,11 @@ def unique_columns(relation: Relation) -> tuple[int, ...]:
     """The columns (positions) in which no two rows agree."""
     places = {column.name: i for i, column in enumerate(relation.columns)}
     return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
+
+
+def _may_be_null(relation: Relation) -> bool:
+    """May one of the columns be NULL in which no two rows agree?"""
+    return any(relation.columns[i].type.nullable for i in unique_columns(relation))
 
 
 def _unique_name(relation: Relation) -> str:

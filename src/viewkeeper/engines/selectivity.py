@@ -22,12 +22,20 @@ _SAMPLE = 2_000
 
 
 class Selectivity:
-    """Of one table, with the names of its columns and those of its indexes, each with the columns it has (positions)."""
+    """Of one table, with the names of its columns and those of its indexes, each with the columns it has (positions), and about how many
+    rows it has. ``numbered``: they have numbers, so that some can be taken at random."""
 
     def __init__(
-        self, connection: sqlite3.Connection, table: str, columns: list[str], indexes: Mapping[str, tuple[int, ...]]
+        self,
+        connection: sqlite3.Connection,
+        table: str,
+        columns: list[str],
+        indexes: Mapping[str, tuple[int, ...]],
+        rows: int,
+        numbered: bool = True,
     ) -> None:
         self._connection, self._table, self._columns, self._indexes = connection, table, columns, indexes
+        self._rows, self._numbered = rows, numbered
         self.is_news = False
         """Did it take rows to decide something that the statistics do not tell yet?"""
 
@@ -37,12 +45,12 @@ class Selectivity:
         open_ = {one for one in found if len(one) > 1 and not any(_serves(index, one) for index in self._indexes.values())}
         if not open_:
             return found
-        [[rows]] = self._connection.execute(f"SELECT coalesce(max(rowid), 0) FROM main.{_quoted(self._table)}")
+        rows = self._rows
         if rows < SMALLEST:
             return found
         known = self._known()
         missing = {i for one in open_ for i in one if not any(known.get(j, rows) <= FEW_MORE for j in one)}
-        known |= self._sampled(sorted(missing - known.keys()), rows)
+        known |= self._sampled(sorted(missing - known.keys()))
         for one in open_:
             best = min(one, key=lambda i: (known.get(i, rows), i))
             if known.get(best, rows) <= FEW_MORE:
@@ -55,10 +63,9 @@ class Selectivity:
         """Lets SQLite look at the indexes."""
         analyze(self._connection, self._table)
 
-    def of_value(self, column: int) -> float:
-        """About how many rows a value of a column has."""
-        [[rows]] = self._connection.execute(f"SELECT coalesce(max(rowid), 0) FROM main.{_quoted(self._table)}")
-        return (self._known() | self._sampled([column], rows))[column] if rows else 0.0
+    def of_value(self, column: int) -> float | None:
+        """About how many rows a value of a column has; None if that cannot be told."""
+        return (self._known() | self._sampled([column])).get(column) if self._rows else 0.0
 
     def _known(self) -> dict[int, float]:
         """Rows for each value of the first column of an index, as SQLite's statistics have it."""
@@ -73,8 +80,13 @@ class Selectivity:
                 found[first] = min(found.get(first, rows), FEW_MORE if rows <= 2 * FEW_MORE else rows, rows)
         return found
 
-    def _sampled(self, columns: list[int], rows: int) -> dict[int, float]:
-        """The same of any column, from rows taken at random: how often two of them agree."""
+    def _sampled(self, columns: list[int]) -> dict[int, float]:
+        """The same of any column, from rows taken at random: how often two of them agree. Without numbers the first rows of an index
+        that begins with the column have to do."""
+        if not self._numbered:
+            leading = {index[0] for index in self._indexes.values()}
+            return {i: self._of_first_rows(self._columns[i]) for i in columns if i in leading}
+        rows = self._rows
         if not columns:
             return {}
         chosen = ", ".join(_quoted(self._columns[i]) for i in columns)
@@ -84,6 +96,11 @@ class Selectivity:
         pairs = len(sample) * (len(sample) - 1)
         counts = {i: Counter(row[place] for row in sample) for place, i in enumerate(columns)}
         return {i: 1 + rows * sum(n * (n - 1) for n in found.values()) / pairs for i, found in counts.items()}
+
+    def _of_first_rows(self, column: str) -> float:
+        first = f"SELECT {_quoted(column)} AS value FROM main.{_quoted(self._table)} ORDER BY 1 LIMIT {_SAMPLE}"
+        [[rows, values]] = self._connection.execute(f"SELECT count(*), count(DISTINCT value) FROM ({first})").fetchall()
+        return rows / max(1, values)  # type: ignore[no-any-return]
 
 
 def analyze(connection: sqlite3.Connection, table: str) -> None:

@@ -17,10 +17,10 @@ class CountingKeeper:
     def __init__(self, tables: Tables, step: Counted) -> None:
         self.relations, self.tables, self.step = step.relations, tables, step
         self.touched = 0
-        self.stored = Stored(tables, step.relation, COUNT)
+        self.stored = Stored(tables, step.relation, COUNT, numbered=False)
         self.gains = Gains(tables, step.relation, tables.declare(step.relation, "gain"), step.changes)
         self.gain = self.gains.table
-        # What each row gains in all, with the number of the row and its derivations before, if it was there.
+        # What each row gains in all, with the number of the row (any, if it has none) and its derivations before, if it was there.
         numbers = (Column(COUNT, NUMBER), Column(ID, NUMBER.optional()), Column(OLD, NUMBER.optional()))
         self._net = tables.temporary(Relation(f"{step.relation.name}$net", (*shown_columns(step.relation), *numbers)))
 
@@ -39,7 +39,8 @@ class CountingKeeper:
         for rule in self.step.rules:
             select = self.tables.select(rule)
             counted = f"SELECT {places}, count(*) FROM ({select.sql}) WHERE TRUE GROUP BY {places}"
-            self.tables.run(f"INSERT INTO {stored.table} {counted}{_ADD}", select.parameters, name)
+            rows = self.tables.run(f"INSERT INTO {stored.table} {counted}{_ADD}", select.parameters, name).rowcount
+            self.tables.engine.filled(name, rows)
 
     def notice(self, group: Group, signs: Signs) -> None:
         self.touched += self.gains.collect(group)
@@ -49,11 +50,15 @@ class CountingKeeper:
         self.stored.changes.forget()
 
     @cached_property
+    def _numbered(self) -> bool:
+        return self.stored.row_names == ["rowid"]
+
+    @cached_property
     def _netting(self) -> str:
-        columns = self.stored.columns
+        columns, number = self.stored.columns, "h.rowid" if self._numbered else f'h."{COUNT}"'
         net = f'SELECT {columns}, sum("{COUNT}") AS "{COUNT}" FROM {self.gain} GROUP BY {columns} HAVING sum("{COUNT}") <> 0'
         return (
-            f'INSERT INTO {self._net} SELECT g.*, h.rowid, h."{COUNT}" FROM ({net}) AS g'
+            f'INSERT INTO {self._net} SELECT g.*, {number}, h."{COUNT}" FROM ({net}) AS g'
             f" LEFT JOIN {self.stored.table} AS h ON {self.stored.same('h', 'g')}"
         )
 
@@ -61,12 +66,13 @@ class CountingKeeper:
     def _of_net(self) -> tuple[str, str, str, str]:
         """Which rows come and go, and how that is brought in; other numbers of derivations."""
         table, columns, gone = self.stored.table, self.stored.columns, f'"{OLD}" + "{COUNT}" = 0'
+        rows, same = (f'"{ID}"', f'h.rowid = t."{ID}"') if self._numbered else (columns, self.stored.same("h", "t"))
         return (
             f'SELECT {columns}, CASE WHEN "{ID}" IS NULL THEN 1 ELSE -1 END FROM {self._net} WHERE "{ID}" IS NULL OR {gone}',
-            f'DELETE FROM {table} WHERE rowid IN (SELECT "{ID}" FROM {self._net} WHERE {gone})',
+            f"DELETE FROM {table} WHERE ({', '.join(self.stored.row_names)}) IN (SELECT {rows} FROM {self._net} WHERE {gone})",
             f'INSERT INTO {table} ({columns}, "{COUNT}") SELECT {columns}, "{COUNT}" FROM {self._net} WHERE "{ID}" IS NULL',
             f'UPDATE {table} AS h SET "{COUNT}" = t."{OLD}" + t."{COUNT}" FROM {self._net} AS t'
-            f' WHERE h.rowid = t."{ID}" AND t."{OLD}" + t."{COUNT}" <> 0',
+            f' WHERE {same} AND t."{OLD}" + t."{COUNT}" <> 0',
         )
 
     def settle(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Protocol
 
 from viewkeeper.engines.keep.changes import Changes, Row, is_few
@@ -59,8 +59,9 @@ class Keeper(Protocol):
 class Stored:
     """One stored relation and its changes."""
 
-    def __init__(self, tables: Tables, relation: Relation, *more: str) -> None:
-        self.tables, self.relation, self.more = tables, relation, more
+    def __init__(self, tables: Tables, relation: Relation, *more: str, numbered: bool = True) -> None:
+        """``numbered``: its rows need numbers."""
+        self.tables, self.relation, self.more, self._numbered = tables, relation, more, numbered
         self.table = tables.table(relation)
         self.columns = ", ".join(tables.columns(relation))
         self.changes = tables.changes[relation.name] = Changes(tables, relation)
@@ -68,7 +69,12 @@ class Stored:
         self.of, self.same = cache(self._of), cache(self._same)
 
     def create(self) -> None:
-        self.tables.engine.create_table(self.relation, dict.fromkeys(self.more, "INTEGER"))
+        self.tables.engine.create_table(self.relation, dict.fromkeys(self.more, "INTEGER"), self._numbered)
+
+    @cached_property
+    def row_names(self) -> list[str]:
+        """The columns by which SQLite knows its rows, once there is a table."""
+        return self.tables.engine.row_names(self.relation.name)
 
     def empty(self) -> None:
         self.tables.run(f"DELETE FROM {self.table}")
@@ -96,7 +102,8 @@ class Stored:
     def remove(self) -> None:
         """Removes the rows that go."""
         self.tables.run(
-            f"DELETE FROM {self.table} WHERE rowid IN (SELECT h.rowid FROM {self.change} AS c CROSS JOIN {self.table} AS h"
+            f"DELETE FROM {self.table} WHERE ({', '.join(self.row_names)}) IN"
+            f" (SELECT {', '.join(f'h.{name}' for name in self.row_names)} FROM {self.change} AS c CROSS JOIN {self.table} AS h"
             f' WHERE c."{SIGN}" = -1 AND {self.same("h", "c")})'
         )
 
@@ -107,7 +114,7 @@ class BaseKeeper:
     def __init__(self, tables: Tables, relation: Relation) -> None:
         self.relations: tuple[Relation, ...] = (relation,)
         self.touched = 0
-        self.stored = stored = Stored(tables, relation)
+        self.stored = stored = Stored(tables, relation, numbered=False)
         columns = (*tables.relations[f"{relation.name}$change"].columns[:-2], Column(WANTED, NUMBER))
         self.wanted = tables.temporary(Relation(f"{relation.name}$wanted", columns), unique=True)
         places = ", ".join("?" * len(shown_columns(relation)))

@@ -295,7 +295,7 @@ class _Sizes(dict[str, int]):
             demands = self._tables.plan.demands
             return None if demands is not None and relation in demands.levels else 1  # a change is small
         if name not in self:
-            self[name] = self._tables.top(self._tables.relations[name])
+            self[name] = self._tables.engine.size(name)
         return self[name]
 
 

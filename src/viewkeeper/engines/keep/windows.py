@@ -103,8 +103,9 @@ class WindowKeeper:
         where = self._in_partition("t0", "k")
         if self.windowing.is_top:
             limit = min(self.windowing.limits.values())
+            rows = self.tables.engine.row_names(self.source.name)
             where = (
-                f"t0.rowid IN (SELECT x.rowid FROM {self.tables.table(self.source)} AS x WHERE {self._in_partition('x', 'k')}"
+                f"({', '.join(f't0.{name}' for name in rows)}) IN (SELECT {', '.join(f'x.{name}' for name in rows)} FROM {self.tables.table(self.source)} AS x WHERE {self._in_partition('x', 'k')}"
                 f" ORDER BY {', '.join(self._sorting('x.'))} LIMIT {limit})"
             )
         return self.tables.compiler.windows(self.step.rule, where, beside=f"{self.partitions} AS k").sql
