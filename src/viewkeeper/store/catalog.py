@@ -36,9 +36,9 @@ FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
 """The directory that readers hold, so that no file they may need is removed."""
-# The write-ahead log is folded after so many transactions, changes of rows that are logged, or changes of rows at all, also of temporary ones.
+# The write-ahead log is folded after so many transactions, rows that they told, or changes of rows at all, also of temporary ones.
 _FOLD_EVERY = 250
-_MANY_LOGGED = 5_000
+_MANY_TOLD = 10_000
 _MANY_CHANGES = 200_000
 # The space of a longer write-ahead log, and one that has more than a quarter of the database, is given back by who writes next. What is
 # written where something was written before is on the disk sooner.
@@ -125,7 +125,8 @@ class Catalog:
         """``frozen``: nothing tells this connection of changes; if the file is not as it was then, what was read is void."""
         self.directory, self.connection, self.writable, self.frozen = directory, connection, writable, frozen
         self._folding = Folding(directory / FILE)
-        self._unfolded = self._logged = self._folded_changes = 0
+        # Commits, rows that they told and rows that they changed: since the log was folded, in all, and in all when it was folded.
+        self._unfolded = self._told = self._folded_told = self._folded_changes = 0
         if writable:
             connection.execute("PRAGMA wal_autocheckpoint=0")
             limit = max(_LONG_LOG, (directory / FILE).stat().st_size // 4)
@@ -239,10 +240,11 @@ class Catalog:
     def _fold_log(self) -> None:
         """Small changes do not make a long log quickly."""
         self._unfolded += 1
-        self._folding.changed = self.connection.total_changes
-        more = self.connection.total_changes - self._folded_changes
-        if self._unfolded >= _FOLD_EVERY or self._logged >= _MANY_LOGGED or more >= _MANY_CHANGES:
-            self._unfolded, self._logged, self._folded_changes = 0, 0, self.connection.total_changes
+        self._folding.told = self._told
+        changed = self.connection.total_changes
+        is_much = self._told - self._folded_told >= _MANY_TOLD or changed - self._folded_changes >= _MANY_CHANGES
+        if self._unfolded >= _FOLD_EVERY or is_much:
+            self._unfolded, self._folded_told, self._folded_changes = 0, self._told, changed
             self._folding.start()
 
     # ---- definitions
@@ -268,7 +270,7 @@ class Catalog:
         self, commit: int, kind: str, engine: str, seconds: float, detail: dict[str, Any], changes: Sequence[Logged]
     ) -> None:
         for _, inserted, deleted, _, _ in changes:
-            self._logged += inserted + deleted
+            self._told += inserted + deleted
         known = msgspec.json.encode((kind, engine, seconds, detail))
         own = (_COMMIT, 0, 0, _moment(int(time.time())), known)
         rows = [(commit * _OF_A_COMMIT + i, *row) for i, row in enumerate((own, *changes))]

@@ -12,7 +12,7 @@ import threading
 from contextlib import closing, suppress
 from pathlib import Path
 
-# Rows that commits may have added before the next one waits for them to be folded, and how often more of them are folded beside the work.
+# Rows that commits may have told before the next one waits for them to be folded, and how often more of them are folded beside the work.
 _LITTLE = 2_000
 _ROUNDS = 4
 
@@ -24,8 +24,8 @@ class Folding:
         self._database = database
         self._thread: threading.Thread | None = None
         self.writing = threading.Lock()
-        self.changed = 0
-        """How many rows were changed so far; told by who holds ``writing``."""
+        self.told = 0
+        """How many rows commits have told so far; kept by who holds ``writing``."""
 
     def start(self) -> None:
         """Folds what is in the log now, unless that is going on."""
@@ -45,10 +45,10 @@ class Folding:
         # What cannot be folded now stays in the log, where it is safe, until the next time.
         with suppress(OSError, sqlite3.Error), closing(self._connect()) as database:
             for more in reversed(range(_ROUNDS)):
-                before = self.changed
+                before = self.told
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 with self.writing:
-                    if more and self.changed - before > _LITTLE:
+                    if more and self.told - before > _LITTLE:
                         continue
                     database.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
                     return
