@@ -156,3 +156,24 @@ def test_first_rows_are_held_to_the_key(columns: str, tmp_path: Path) -> None:
         assert caught.value.code == "KEY_VIOLATION"
         assert "r(1, 'x')\n  r(1, 'z')" in str(caught.value)
         assert shop.load("r", [(1, "x"), (2, "y"), (2, "y")]).inserted == {"r": 2}
+
+
+@pytest.mark.parametrize(
+    "columns", ["x: number, y: symbol", "x: number?, y: symbol?", "x: number, y: symbol, a: number, b: number, c: number"]
+)
+@pytest.mark.parametrize(("first", "then"), [("key(x)", ""), ("", "key(x)"), ("key(x)", "key(y)"), ("key(x)", "key(x, y)")])
+def test_an_empty_relation_gets_another_key(first: str, then: str, columns: str, tmp_path: Path) -> None:
+    width = columns.count(":")
+    wild, more = ", _" * (width - 2), (0,) * (width - 2)
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(f".decl a({columns}) {first}\n.decl c(n: number) c(n) :- n = count : {{ a(_, _{wild}) }}.")
+        shop.define(f".decl a({columns}) {then}", replace=True)
+        shop.commit({"a": [(1, "p", *more)]})
+        for row, alike in (((1, "q", *more), then == "key(x)"), ((2, "p", *more), then == "key(y)")):
+            if alike:
+                with pytest.raises(vk.DataError, match=r"^error\[KEY_VIOLATION\]"):
+                    shop.commit({"a": [row]})
+            else:
+                assert told(shop.commit({"a": [row]}).changes)["a"] == ({row}, set())
+        assert list(shop.query("c(n)")) == [(3 - then.count("key(x)") - then.count("key(y)"),)]
+        assert all(view.right for view in shop.verify())

@@ -186,13 +186,14 @@ class Redefinition:
         tables.layers.forget()
 
     def _put_aside(self) -> list[Relation]:
-        """Base relations that have other columns now, as they were; their rows are copied, and their tables made anew."""
+        """Base relations that have other columns or another key now, as they were; their rows are copied, and their tables made anew."""
         found = []
         for relation in self.before.relations:
             name = relation.name
             if name in self.before.derived | self.program.derived or name not in self.program.by_name:
                 continue
-            if self.program.relation(name).columns == relation.columns or self.change.is_cold(name):
+            now = self.program.relation(name)
+            if (now.columns, now.key) == (relation.columns, relation.key) or self.change.is_cold(name):
                 continue
             found.append(relation)
             self.change.aside.copy_table(relation)
