@@ -12,7 +12,7 @@ from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.keep import Maintainer, WindowKeeper, strategy
 from viewkeeper.engines.names import sql_name
 from viewkeeper.outcomes import REASONS
-from viewkeeper.program.ast import Program
+from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.plan import Counted, External, Extreme, Grouped, Plan, Recomputed, Recursive, Step, Windowed
 from viewkeeper.program.printing import print_rule
 from viewkeeper.rewrite.magic.names import readable_rule
@@ -138,13 +138,19 @@ def _statements(plan: Plan) -> tuple[dict[str, list[str]], dict[str, list[str]]]
         indexes: dict[str, list[str]] = {}
         for step in plan.steps:
             for relation in step.relations:
-                indexes[relation.name] = _indexes(engine.connection, sql_name(relation.name))
+                indexes[relation.name] = [*_order(engine, relation), *_indexes(engine.connection, sql_name(relation.name))]
         for keeper in maintainer.keepers:
             if isinstance(keeper, WindowKeeper) and keeper.is_indexed:
                 indexes[keeper.relation.name].append(keeper.index)
         return maintainer.statements(), indexes
     finally:
         engine.close()
+
+
+def _order(engine: EmbeddedEngine, relation: Relation) -> list[str]:
+    """The order in which rows are stored, if that is not the one in which they came."""
+    names = engine.key_names(relation.name)
+    return [f"{sql_name(relation.name)} itself, in the order of {', '.join(names)}"] if names else []
 
 
 def _indexes(connection: sqlite3.Connection, table: str) -> list[str]:

@@ -109,7 +109,7 @@ class EmbeddedEngine:
         if not numbered and 0 < relation.arity <= _NARROW and not _may_be_null(relation):
             columns.append(f"PRIMARY KEY ({unique})")
             self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT, WITHOUT ROWID")
-            if self._key(relation.name) == [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
+            if self.key_names(relation.name) == [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
                 return
         self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT")
         self._execute(
@@ -122,7 +122,7 @@ class EmbeddedEngine:
         columns = [relation.columns[i] for i in unique_columns(relation)]
         return [identity(self.dialect.identifier(sql_name(c.name)), c.type) for c in columns] or ["present"]
 
-    def _key(self, relation: str) -> list[str]:
+    def key_names(self, relation: str) -> list[str]:
         """The columns by which a table is stored; none if that is by row numbers."""
         sql = "SELECT name FROM pragma_table_info(?, ?) WHERE pk > 0 ORDER BY pk"
         where = self.dialect.where(relation)
@@ -130,12 +130,12 @@ class EmbeddedEngine:
 
     def row_names(self, relation: str) -> list[str]:
         """The columns by which SQLite knows the rows of a table: their number, unless it is stored without."""
-        return [self.dialect.identifier(name) for name in self._key(relation)] or ["rowid"]
+        return [self.dialect.identifier(name) for name in self.key_names(relation)] or ["rowid"]
 
     def size(self, relation: str) -> int:
         """About how many rows a relation has: the number of its last one, or counted as far as that takes no time."""
         table = self.dialect.table(relation)
-        if not self._key(relation):
+        if not self.key_names(relation):
             [[rows]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {table}")
             return int(rows)
         [[rows]] = self._execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {SMALLEST})")
@@ -310,7 +310,7 @@ class EmbeddedEngine:
     def _selectivity(self, relation: Relation, more: Mapping[str, tuple[int, ...]] | None = None) -> Selectivity:
         columns = [sql_name(column.name) for column in relation.columns]
         table, indexes = sql_name(relation.name), {**(more or {}), **self._indexes(relation)}
-        keyed = bool(self._key(relation.name))
+        keyed = bool(self.key_names(relation.name))
         if keyed:
             indexes[table] = unique_columns(relation)
         return Selectivity(self.connection, table, columns, indexes, self.size(relation.name), numbered=not keyed)
