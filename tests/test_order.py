@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import viewkeeper as vk
+from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.order import Matches, join_order
 from viewkeeper.language import parse
-from viewkeeper.program.ast import Atom, Program
+from viewkeeper.program.ast import Atom, Column, Program, Relation
+from viewkeeper.program.types import NUMBER
 
 DECLARED = """
 .decl region(key: number, name: symbol) key(key)
@@ -52,3 +61,24 @@ def test_what_is_looked_up_by_its_key_comes_after_what_names_it() -> None:
 def test_everything_small_is_joined_as_it_always_was() -> None:
     small, body = dict.fromkeys(SIZES, 10), 'supplier(o, n), nation(n, r), region(r, "ASIA")'
     assert order(body, small, lambda relation, column: None) == order(body, small, None) == ["region", "nation", "supplier"]
+
+
+@pytest.mark.parametrize("key", ["", " key(id)"])
+def test_it_is_known_how_many_rows_share_a_value(key: str, tmp_path: Path) -> None:
+    """Whether rows have numbers, by which some are taken at random, or are stored in the order of their key."""
+    people = Relation("person", tuple(Column(name, NUMBER) for name in ("id", "country", "team")))
+    with vk.open(tmp_path / "w", create=True, engine="embedded", durable=False) as shop:
+        shop.define(f".decl person(id: number, country: number, team: number){key}")
+        shop.load("person", [(i, i * 7919 % 2, i * 7919 % 500) for i in range(20_000)])
+        for numbered in (True, False):
+            with closing(sqlite3.connect(shop.path / "catalog.db")) as database:
+                if numbered:
+                    database.execute("ALTER TABLE person RENAME TO rows")
+                    database.execute("CREATE TABLE person AS SELECT * FROM rows")
+                engine = EmbeddedEngine(database, {"person"}, may_change=False)
+                assert (engine.row_names("person") == ["rowid"]) is numbered
+                found = [engine.rows_of_value(people, column) for column in range(3)]
+                assert all(
+                    one is not None and wanted / 3 < one < 3 * wanted
+                    for one, wanted in zip(found, (1, 10_000, 40), strict=True)
+                )

@@ -22,6 +22,8 @@ import pytest
 from tests.commands import viewkeeper
 
 import viewkeeper as vk
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.store.catalog import FORMAT
 from viewkeeper.store.lock import reader_lock
 from viewkeeper.warehouse import Warehouse
 
@@ -731,3 +733,64 @@ def test_a_failure_on_spark_changes_nothing(tmp_path: Path, spark_session: Any) 
         assert rows(shop, "v(x)", "embedded") == [(3,), (6,)]
         assert shop.load("a", [3], engine="embedded").number == 3
         assert {path.parent.name for path in (shop.path / "snapshots").glob("*/*")} <= {"v"}
+
+
+NARROW = """
+.decl a(x: number, y: number)
+.decl v(x: number)
+v(x) :- a(x, _).
+"""
+
+
+def as_formerly(path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]]) -> None:
+    """A warehouse in which all tables have row numbers."""
+    create = EmbeddedEngine.create_table
+    with monkeypatch.context() as patched, vk.open(path, create=True, engine="embedded") as shop:
+        patched.setattr(
+            EmbeddedEngine, "create_table", lambda engine, relation, more={}, numbered=True: create(engine, relation, more)
+        )
+        shop.define(NARROW)
+        shop.commit({"a": rows})
+    with closing(sqlite3.connect(path / "catalog.db")) as database:
+        assert "WITHOUT ROWID" not in "".join(
+            sql for [sql] in database.execute("SELECT sql FROM sqlite_master WHERE tbl_name IN ('a', 'v')")
+        )
+        database.execute("""UPDATE "$meta" SET value = '7' WHERE key = 'format'""")
+        database.commit()
+
+
+def test_a_warehouse_of_the_format_before_is_read_and_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(i, i) for i in range(100)]
+    as_formerly(tmp_path / "w", monkeypatch, rows)
+    with vk.open(tmp_path / "w", engine="embedded") as shop:
+        assert sorted(shop.query("a(x, y)")) == rows
+        assert shop.commit(deletes={"a": rows[:40]}).changes["v"].deleted_rows == 40
+        assert shop.commit({"a": rows[:40]}).changes["v"].inserted_rows == 40
+        assert all(view.right for view in shop.verify())
+    with closing(sqlite3.connect(tmp_path / "w" / "catalog.db")) as database:
+        assert database.execute("""SELECT value FROM "$meta" WHERE key = 'format'""").fetchall() == [(str(FORMAT),)]
+
+
+def test_tables_that_somebody_else_makes_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(i, i) for i in range(100)]
+    as_formerly(tmp_path / "w", monkeypatch, rows)
+    with vk.open(tmp_path / "w", engine="embedded") as shop, vk.open(tmp_path / "w", engine="embedded") as other:
+        shop.commit(deletes={"a": rows[:40]})
+        shop.commit({"a": rows[:40]})
+        other.drop("v")
+        other.drop("a")
+        other.define(NARROW)
+        other.commit({"a": rows})
+        assert shop.commit(deletes={"a": rows[:40]}).changes["v"].deleted_rows == 40
+        assert sorted(shop.query("a(x, y)")) == rows[40:]
+        assert all(view.right for view in shop.verify())
+
+
+def test_long_texts_beside_a_key_are_not_stored_in_its_order(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(
+            ".decl doc(id: number, t: symbol) key(id) .decl size(id: number, n: number) key(id) .decl tag(id: number, t: symbol)"
+        )
+    with closing(sqlite3.connect(tmp_path / "w" / "catalog.db")) as database:
+        made = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE name IN ('doc', 'size', 'tag')"))
+    assert {name for name, sql in made.items() if sql.endswith("WITHOUT ROWID")} == {"size", "tag"}

@@ -40,6 +40,8 @@ class Writer:
             self.catalog.connection.execute(f"PRAGMA {pragma}")
         self.process = os.getpid()
         self._version: int | None = None
+        # Of the tables when they were last looked at because somebody else had changed the warehouse.
+        self._schema: int | None = None
         self.last = 0
         """The number of the last commit, as of ``contents``."""
         self._program = Program()
@@ -58,10 +60,20 @@ class Writer:
         """What is defined and where it is; looked up anew if somebody else has changed the warehouse."""
         [[version]] = self.catalog.connection.execute("PRAGMA data_version")
         if version != self._version:
+            self._forget_other_tables()
             self._program, self._kept = definitions.contents(self.catalog)
             self.engine.layers.forget()
             self._version, self.last = version, self.catalog.last_commit()
         return self._program, dict(self._kept)
+
+    def _forget_other_tables(self) -> None:
+        """What is prepared is for tables as they were: somebody else may have made them anew."""
+        [[schema]] = self.catalog.connection.execute("PRAGMA main.schema_version")
+        if self._maintainer is not None and schema != self._schema:
+            self.engine.drop_all_temporary()
+            self._maintainer = None
+            self._prepared.clear()
+        self._schema = schema
 
     def done(self, change: Change) -> None:
         """A change was made by this writer."""

@@ -32,7 +32,7 @@ from viewkeeper.engines.scalar import (
     pack,
     strict,
 )
-from viewkeeper.engines.selectivity import SMALLEST, Selectivity
+from viewkeeper.engines.selectivity import SMALLEST, Selectivity, spread_sample
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
 from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
@@ -71,6 +71,7 @@ class EmbeddedEngine:
         self.told: Callable[[str], int] = lambda relation: 0
         """How many rows a stored relation has as far as the caller knows; 0 where it does not."""
         self._filled: dict[str, int] = {}
+        self._samples: dict[str, tuple[int, list[tuple[Any, ...]]]] = {}
         self._statements: dict[Derivation, Statement] = {}
         self.register()
 
@@ -106,7 +107,7 @@ class EmbeddedEngine:
         unique = ", ".join(self._unique(relation))
         where = self.dialect.where(relation.name)
         table = self.dialect.table(relation.name)
-        if not numbered and 0 < relation.arity <= _NARROW and not _may_be_null(relation):
+        if not numbered and _is_narrow(relation):
             columns.append(f"PRIMARY KEY ({unique})")
             self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT, WITHOUT ROWID")
             if self.key_names(relation.name) == [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
@@ -302,7 +303,7 @@ class EmbeddedEngine:
                     self.layers.forget()
 
     def rows_of_value(self, relation: Relation, column: int) -> float | None:
-        """About how many rows share a value of a column; None if the relation is small, or not stored, or if nobody can tell."""
+        """About how many rows share a value of a column; None if the relation is small, or not stored."""
         if relation.name not in self.stored or self.size(relation.name) < SMALLEST:
             return None
         return self._selectivity(relation).of_value(column)
@@ -310,10 +311,18 @@ class EmbeddedEngine:
     def _selectivity(self, relation: Relation, more: Mapping[str, tuple[int, ...]] | None = None) -> Selectivity:
         columns = [sql_name(column.name) for column in relation.columns]
         table, indexes = sql_name(relation.name), {**(more or {}), **self._indexes(relation)}
-        keyed = bool(self.key_names(relation.name))
-        if keyed:
-            indexes[table] = unique_columns(relation)
-        return Selectivity(self.connection, table, columns, indexes, self.size(relation.name), numbered=not keyed)
+        keyed, size = bool(self.key_names(relation.name)), self.size(relation.name)
+        sample = partial(self._sample, relation, columns, size) if keyed else None
+        return Selectivity(self.connection, table, columns, indexes, size, sample)
+
+    def _sample(self, relation: Relation, columns: list[str], size: int) -> list[tuple[Any, ...]]:
+        """Rows of a relation that have no numbers; the same as before unless there are many more or less now."""
+        known, rows = self._samples.get(relation.name, (0, []))
+        if not known / 2 <= size <= known * 2:
+            places = unique_columns(relation)
+            rows = spread_sample(self.connection, sql_name(relation.name), columns, places, size)
+            self._samples[relation.name] = size, rows
+        return rows
 
     def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
         """Which chains are better served by an index of two layers, and by which column."""
@@ -519,6 +528,14 @@ def unique_columns(relation: Relation) -> tuple[int, ...]:
     """The columns (positions) in which no two rows agree."""
     places = {column.name: i for i, column in enumerate(relation.columns)}
     return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
+
+
+def _is_narrow(relation: Relation) -> bool:
+    """Has it few columns, of which only those that make rows unique may be long?"""
+    unique = unique_columns(relation)
+    others = [c for i, c in enumerate(relation.columns) if i not in unique]
+    few = 0 < relation.arity <= _NARROW and not _may_be_null(relation)
+    return few and not any(c.type.kind in (Kind.SYMBOL, Kind.BYTES) for c in others)
 
 
 def _may_be_null(relation: Relation) -> bool:

@@ -86,8 +86,8 @@ class Layered:
         """For a wide table of so many rows."""
         return rows >= SMALLEST
 
-    def suits(self, table: str, column: str, rows_of_value: float | None) -> bool:
-        return column in self.columns(table) or (rows_of_value is not None and rows_of_value <= _MOST_OF_A_VALUE)
+    def suits(self, table: str, column: str, rows_of_value: float) -> bool:
+        return column in self.columns(table) or rows_of_value <= _MOST_OF_A_VALUE
 
     def make(self, table: str, column: str, storage: str) -> None:
         """The index, unless it is there."""

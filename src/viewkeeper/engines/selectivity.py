@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from viewkeeper.engines.indexes import Columns
 
@@ -20,10 +21,12 @@ FEW_MORE = 64
 SMALLEST = 10_000
 _SAMPLE = 2_000
 
+Row = tuple[Any, ...]
+
 
 class Selectivity:
     """Of one table, with the names of its columns and those of its indexes, each with the columns it has (positions), and about how many
-    rows it has. ``numbered``: they have numbers, so that some can be taken at random."""
+    rows it has. ``sample``: some of its rows, if they have no numbers by which some can be taken at random."""
 
     def __init__(
         self,
@@ -32,10 +35,10 @@ class Selectivity:
         columns: list[str],
         indexes: Mapping[str, tuple[int, ...]],
         rows: int,
-        numbered: bool = True,
+        sample: Callable[[], Sequence[Row]] | None = None,
     ) -> None:
         self._connection, self._table, self._columns, self._indexes = connection, table, columns, indexes
-        self._rows, self._numbered = rows, numbered
+        self._rows, self._sample = rows, sample
         self.is_news = False
         """Did it take rows to decide something that the statistics do not tell yet?"""
 
@@ -46,8 +49,8 @@ class Selectivity:
         if not open_:
             return found
         rows = self._rows
-        if rows < SMALLEST:
-            return found
+        if rows < SMALLEST or self._sample is not None:
+            return found  # without numbers it would take too long to look at rows, and SQLite does better without knowing of some columns only
         known = self._known()
         missing = {i for one in open_ for i in one if not any(known.get(j, rows) <= FEW_MORE for j in one)}
         known |= self._sampled(sorted(missing - known.keys()))
@@ -63,9 +66,9 @@ class Selectivity:
         """Lets SQLite look at the indexes."""
         analyze(self._connection, self._table)
 
-    def of_value(self, column: int) -> float | None:
-        """About how many rows a value of a column has; None if that cannot be told."""
-        return (self._known() | self._sampled([column])).get(column) if self._rows else 0.0
+    def of_value(self, column: int) -> float:
+        """About how many rows a value of a column has."""
+        return (self._known() | self._sampled([column]))[column] if self._rows else 0.0
 
     def _known(self) -> dict[int, float]:
         """Rows for each value of the first column of an index, as SQLite's statistics have it."""
@@ -81,26 +84,42 @@ class Selectivity:
         return found
 
     def _sampled(self, columns: list[int]) -> dict[int, float]:
-        """The same of any column, from rows taken at random: how often two of them agree. Without numbers the first rows of an index
-        that begins with the column have to do."""
-        if not self._numbered:
-            leading = {index[0] for index in self._indexes.values()}
-            return {i: self._of_first_rows(self._columns[i]) for i in columns if i in leading}
+        """The same of any column, from rows taken at random: how often two of them agree."""
         rows = self._rows
         if not columns:
             return {}
-        chosen = ", ".join(_quoted(self._columns[i]) for i in columns)
-        sql = f"SELECT {chosen} FROM main.{_quoted(self._table)} WHERE rowid >= ? ORDER BY rowid LIMIT 1"
-        numbers = random.Random(rows)
-        sample = [found for _ in range(_SAMPLE) for found in self._connection.execute(sql, (numbers.randint(1, rows),))]
-        pairs = len(sample) * (len(sample) - 1)
+        if self._sample is not None:
+            sample = [tuple([row[i] for i in columns]) for row in self._sample()]
+        else:
+            sample = self._at_random(columns)
+        pairs = max(1, len(sample) * (len(sample) - 1))
         counts = {i: Counter(row[place] for row in sample) for place, i in enumerate(columns)}
         return {i: 1 + rows * sum(n * (n - 1) for n in found.values()) / pairs for i, found in counts.items()}
 
-    def _of_first_rows(self, column: str) -> float:
-        first = f"SELECT {_quoted(column)} AS value FROM main.{_quoted(self._table)} ORDER BY 1 LIMIT {_SAMPLE}"
-        [[rows, values]] = self._connection.execute(f"SELECT count(*), count(DISTINCT value) FROM ({first})").fetchall()
-        return rows / max(1, values)  # type: ignore[no-any-return]
+    def _at_random(self, columns: list[int]) -> list[Row]:
+        chosen = ", ".join(_quoted(self._columns[i]) for i in columns)
+        sql = f"SELECT {chosen} FROM main.{_quoted(self._table)} WHERE rowid >= ? ORDER BY rowid LIMIT 1"
+        numbers = random.Random(self._rows)
+        return [found for _ in range(_SAMPLE) for found in self._connection.execute(sql, (numbers.randint(1, self._rows),))]
+
+
+def spread_sample(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], key: Sequence[int], rows: int
+) -> list[Row]:
+    """Rows at random distances of a table that is stored in the order of a key (positions) and has about so many."""
+    names, distance = [_quoted(column) for column in columns], max(1, rows // _SAMPLE)
+    order = ", ".join(names[i] for i in key)
+    chosen, where = f"SELECT {', '.join(names)} FROM main.{_quoted(table)}", f"WHERE ({order}) > ({', '.join('?' * len(key))})"
+    further = f"{chosen} {where} ORDER BY {order} LIMIT 1 OFFSET ?"
+    distances = random.Random(rows)
+    found = connection.execute(f"{chosen} ORDER BY {order} LIMIT 1").fetchall()
+    while found and len(found) < 2 * _SAMPLE:
+        skipped = distances.randint(0, 2 * (distance - 1))
+        more = connection.execute(further, [*(found[-1][i] for i in key), skipped]).fetchall()
+        if not more:
+            break
+        found += more
+    return found
 
 
 def analyze(connection: sqlite3.Connection, table: str) -> None:

@@ -31,7 +31,9 @@ from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 7
+FORMAT = 8
+# Those before in which nothing is otherwise than it may be now: all tables had row numbers.
+_FORMERLY = {7}
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
@@ -173,7 +175,10 @@ class Catalog:
         found = rows[0][0] if rows else "none"
         if not str(found).isdecimal():
             raise StoreError(problem("CATALOG_DAMAGED", path=self.directory, why=f"its format is {found}"))
-        if int(found) != FORMAT:
+        if int(found) in _FORMERLY:
+            if self.writable:
+                self.connection.execute("UPDATE \"$meta\" SET value = ? WHERE key = 'format'", (str(FORMAT),))
+        elif int(found) != FORMAT:
             raise StoreError(problem("CATALOG_VERSION", path=self.directory, found=found, known=FORMAT))
 
     @classmethod
