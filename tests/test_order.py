@@ -70,7 +70,7 @@ def test_it_is_known_how_many_rows_share_a_value(key: str, tmp_path: Path) -> No
     with vk.open(tmp_path / "w", create=True, engine="embedded", durable=False) as shop:
         shop.define(f".decl person(id: number, country: number, team: number){key}")
         shop.load("person", [(i, i * 7919 % 2, i * 7919 % 500) for i in range(20_000)])
-        for numbered in (True, False):
+        for numbered in (False, True):
             with closing(sqlite3.connect(shop.path / "catalog.db")) as database:
                 if numbered:
                     database.execute("ALTER TABLE person RENAME TO rows")
