@@ -106,17 +106,17 @@ class EmbeddedEngine:
         # NULL equals nothing in a UNIQUE index, but two rows with NULL in the same place are one row to us.
         unique = ", ".join(self._unique(relation))
         where = self.dialect.where(relation.name)
-        table = self.dialect.table(relation.name)
+        kind = "STRICT"
         if not numbered and _is_narrow(relation):
             columns.append(f"PRIMARY KEY ({unique})")
-            self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT, WITHOUT ROWID")
-            if self.key_names(relation.name) == [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
-                return
-        self._execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}) STRICT")
-        self._execute(
-            f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(_unique_name(relation))}"
-            f" ON {name(sql_name(relation.name))} ({unique})"
-        )
+            kind = "STRICT, WITHOUT ROWID"
+        self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) {kind}")
+        known = self.key_names(relation.name)
+        if not known or known != [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
+            self._execute(
+                f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(_unique_name(relation))}"
+                f" ON {name(sql_name(relation.name))} ({unique})"
+            )
 
     def _unique(self, relation: Relation) -> list[str]:
         """What no two rows have in common: the key, or where there is none everything."""
