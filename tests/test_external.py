@@ -526,3 +526,47 @@ def test_what_stored_views_need_of_an_external_one_is_told_as_rederived(tmp_path
         assert sum(maintained.rederived for maintained in commit.views.values()) >= 99
         assert commit.views["total"].rederived == commit.views["heavy"].rederived == 0
         assert all(verified.right for verified in shop.verify())
+
+
+UNSTORED = """
+.decl b0(c0: number) .decl b1(c0: number) .decl b2(c0: number, c1: number)
+.decl v0(c0: number, c1: number) external
+v0(w, x) :- b0(x), b2(w, w), b1(_).
+v0(w, w) :- v0(_, w).
+.decl v1(c0: number) external
+v1(x) :- v0(z, w), b2(x, y), b0(z).
+.decl v2(c0: number) external
+v2(1) :- v1(w), !v0(w, _).
+"""
+
+
+def test_statements_of_a_script_ask_for_external_views_that_others_have_changed(tmp_path: Path) -> None:
+    """What keeps these views has tables of the same names as what a question makes."""
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(UNSTORED)
+        shop.commit({"b0": [(0,), (1,), (2,), (3,)], "b1": [(0,)], "b2": [(1, 0), (0, 0)]})
+        asked = shop.sql("SELECT * FROM v0 WHERE c0 = 0; DELETE FROM b1; SELECT * FROM v0 WHERE c0 = 2", dry_run=True)
+        assert [sorted(one.answer) for one in asked if one.answer is not None] == [[(0, 0), (0, 1), (0, 2), (0, 3)], []]
+        done = shop.sql("DELETE FROM b1; DELETE FROM b0 WHERE EXISTS (SELECT 1 FROM v0 WHERE v0.c0 = 2)")
+        assert done[-1].commit is not None and told(done[-1].commit.changes).keys() == {"b1", "v0", "v1"}
+        assert sorted(shop.query("b0(x)")) == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_script_asks_for_an_aggregate_that_is_not_stored(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.sql("CREATE TABLE t (a BIGINT, b BIGINT); CREATE VIEW v AS SELECT a, max(b) AS m FROM t GROUP BY a")
+        for number in (2, 7):
+            found = shop.sql(
+                f"INSERT INTO t VALUES (1, {number}); SELECT * FROM v; DELETE FROM t WHERE b < {number}; SELECT m FROM v"
+            )
+            assert [list(one.answer) for one in found if one.answer is not None] == [[(1, number)], [(number,)]]
+
+
+@pytest.mark.parametrize("how", ["", ".external v", ".virtual v"])
+def test_null_in_a_question_equals_nothing_that_comes(tmp_path: Path, how: str) -> None:
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(f".decl b(x: number?, y: number)\n.decl v(x: number?, y: number)\nv(x, y) :- b(x, y).\n{how}")
+        held = [shop.ask("v(null, X)"), shop.ask("b(null, X)")]
+        shop.commit({"b": [(None, 1), (2, 3)]})
+        assert [list(one.changes()) for one in held] == [[], []]
+        assert list(shop.query("v(null, X)")) == []

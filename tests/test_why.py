@@ -622,3 +622,17 @@ def test_command_refuses_what_is_no_row(shop: vk.Warehouse) -> None:
     done = viewkeeper("why", shop.path, 'based_on("bash", X)')
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error[NOT_CONSTANT]: X is not a constant")
+
+
+def test_null_in_the_place_of_an_aggregate(tmp_path: Path) -> None:
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(
+            ".decl d(k: number?, x: number)\nd(1, 2).\n.decl m(k: number?, n: number?)\nm(k, n) :- n = sum x : { d(k, x) }."
+        )
+        assert str(shop.why("m(1, null)")).endswith("n = sum x : { d(1, x) }: that gives m(1, 2)")
+        assert str(shop.why("m(null, null)")).endswith("nothing fits the braces")
+        shop.define(
+            ".decl b(z: number?)\nb(null).\n.decl v(n: number?, z: number?)\nv(n, z) :- n = count : { b(z) }.\nv(x, x) :- v(_, x)."
+        )
+        assert sorted(map(str, shop.query("v(x, y)"))) == ["(1, None)", "(None, None)"]
+        assert "rule 2" in str(shop.why("v(null, null)")) and "rule 1" in str(shop.why("v(1, null)"))

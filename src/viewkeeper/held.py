@@ -81,6 +81,8 @@ def _plain(rule: Rule) -> Atom | None:
 def _matching(rows: list[StoredRow], atom: Atom, head: Atom, program: Program) -> Iterator[StoredRow]:
     """The answers that rows of an atom's relation are."""
     columns = program.relation(atom.relation).columns
+    if any(isinstance(argument, Constant) and argument.value is None for argument in atom.arguments):
+        return  # NULL equals nothing
     wanted = [
         (i, store(a.value, c.type.optional()))  # one with more digits than the column has equals nothing there
         for i, (a, c) in enumerate(zip(atom.arguments, columns, strict=True))

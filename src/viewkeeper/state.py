@@ -128,7 +128,7 @@ class State:
     @contextmanager
     def engine(self, name: str, work: Work) -> Iterator[Engine]:
         """An engine that holds what the work reads."""
-        if name == "embedded":
+        if name == "embedded" and not self._is_in_the_way(work):
             self.tables.prepare(work.core)
             for relation in work.inputs:
                 if self.kept[relation].place == "cold":
@@ -137,6 +137,13 @@ class State:
         else:
             with self.separate_engine(name, work) as engine:
                 yield engine
+
+    def _is_in_the_way(self, work: Work) -> bool:
+        """Has the connection tables of what is to be derived? Those that keep views that are not stored have the same names, and rows."""
+        from viewkeeper.engines.names import sql_name
+
+        found = {name for [name] in self.catalog.connection.execute("SELECT name FROM temp.sqlite_master WHERE type = 'table'")}
+        return bool(found) and any(sql_name(r.name) in found for r in work.core.relations if r.name not in work.inputs)
 
     @contextmanager
     def separate_engine(self, name: str, work: Work) -> Iterator[Engine]:

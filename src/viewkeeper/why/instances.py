@@ -189,7 +189,8 @@ class Instances:
         grouped = form.grouped
         assert grouped is not None
         equations = [Comparison("=", Variable(name), c) for name, c in wanted.constants.items() if name not in grouped.results]
-        body = grouped.over((*grouped.body, *equations, *wanted.conditions))
+        conditions = [one for one in wanted.conditions if {*all_variables((one,))}.isdisjoint(grouped.results)]
+        body = grouped.over((*grouped.body, *equations, *conditions))
         columns = self.asker.relations[row.relation].columns
         terms = [*map(Variable, form.variables), *form.head.arguments]
         types = [*(form.types[name] for name in form.variables), *(column.type for column in columns)]
