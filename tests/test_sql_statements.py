@@ -666,3 +666,18 @@ def test_what_inner_relations_take_is_told_of_their_view(shop: Warehouse) -> Non
     assert commit is not None
     assert commit.views["linked"].strategy == "recomputation"
     assert set(commit.views) == {"sold", "linked"}
+
+
+def test_full_joins_of_rows_that_are_null_throughout(shop: Warehouse) -> None:
+    shop.sql("CREATE TABLE l (a BIGINT, b BIGINT); CREATE TABLE r (a BIGINT, b BIGINT)")
+    shop.sql(
+        "CREATE MATERIALIZED VIEW both_sides AS SELECT l.a AS la, l.b AS lb, r.a AS ra, r.b AS rb FROM l FULL JOIN r ON l.a = r.a"
+    )
+    shop.sql("INSERT INTO l VALUES (NULL, NULL), (NULL, NULL), (1, 2); INSERT INTO r VALUES (NULL, NULL), (1, NULL)")
+    nothing = (None, None, None, None)
+    assert rows(shop, "SELECT * FROM both_sides") == [nothing, nothing, nothing, (1, 2, 1, None)]
+    assert rows(shop, "SELECT count(*) FROM l FULL JOIN r ON l.a = r.a") == [(4,)]
+    assert rows(shop, "SELECT count(*) FROM l FULL JOIN r ON l.a = r.a FULL JOIN l AS m ON m.b = r.b") == [(7,)]
+    shop.sql("DELETE FROM r WHERE a IS NULL")
+    assert rows(shop, "SELECT la FROM both_sides") == [(None,), (None,), (1,)]
+    assert right(shop)

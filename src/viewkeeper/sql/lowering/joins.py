@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewkeeper.program.ast import Atom, Call, Literal, Negation, Term, Variable
+from viewkeeper.program.ast import Atom, Call, Constant, Literal, Negation, Term, Variable
+from viewkeeper.program.types import NUMBER
 from viewkeeper.sql.lowering.bodies import Body, Source
 from viewkeeper.sql.lowering.builder import COPIES
 from viewkeeper.sql.lowering.expressions import Expressions
@@ -166,6 +167,8 @@ def _outer(
                 if there
                 else nulls[variable]
             )
+        if side == "FULL":  # a row of one side may be NULL in all columns, and so may be one of the other
+            terms.append(Constant(0 if body is both else 1 + first, NUMBER))
         return [*terms, body.times() or ONE] if copies else terms
 
     both_names = {old: Variable(new) for old, new in zip(_all_keys(left, right), _all_keys(both), strict=True)}
@@ -178,6 +181,8 @@ def _outer(
         bodies.append((head(right, split), [*right.literals, Negation(_partner(queries, right, left, conditions))]))
     columns: list[tuple[str, SqlType]] = [_column(both, s, c) for s, c in kept]
     columns += [(f"key{i}", types[variable]) for i, (_, variable) in enumerate(keys)]
+    if side == "FULL":
+        columns.append(("side", BIGINT))
     if copies:
         columns.append((COPIES, BIGINT))
     relation = builder.derive(columns, *bodies)
@@ -200,7 +205,10 @@ def _outer(
         if isinstance(term, Variable):
             places.setdefault((number, term.name), i)
     needed_keys = [(number, v) for number, body in enumerate((left, right)) for key in body.keys for v in key[0]]
-    found.keys = [(tuple(variables[places[key]].name for key in needed_keys),)]
+    told_apart = [variables[places[key]].name for key in needed_keys]
+    if side == "FULL":
+        told_apart.append(variables[len(kept) + len(keys)].name)
+    found.keys = [(tuple(told_apart),)]
     _merge_using(found, side, split, using)
     return found
 
