@@ -135,11 +135,9 @@ class EmbeddedEngine:
 
     def size(self, relation: str) -> int:
         """About how many rows a relation has: the number of its last one, or counted as far as that takes no time."""
-        table = self.dialect.table(relation)
         if not self.key_names(relation):
-            [[rows]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {table}")
-            return int(rows)
-        [[rows]] = self._execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {SMALLEST})")
+            return self._top(relation)
+        [[rows]] = self._execute(f"SELECT count(*) FROM (SELECT 1 FROM {self.dialect.table(relation)} LIMIT {SMALLEST})")
         return int(rows) if rows < SMALLEST else max(rows, self.told(relation), self._filled.get(relation, 0))
 
     def filled(self, relation: str, rows: int) -> None:
