@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from viewkeeper.program.ast import Atom, Program, Relation, Rule
+from viewkeeper.program.ast import Atom, Literal, Program, Relation, Rule
 from viewkeeper.program.plan import Demands
 from viewkeeper.rewrite.magic.names import arguments_of, row_of
 from viewkeeper.rewrite.rederivation_rules import Rederivation
@@ -40,6 +40,9 @@ class _PaperRules(Rederivation):
         guard, equations = self.guard(f"{view}$del", rule, adornment, whole=True)
         body = [*equations, *self.state_after(rule.body, stratum)]
         self.site(Atom(f"{view}$red", head), (1, stratum, 1), guard, body, f"{view}$again")
+
+    def decides(self, literal: Literal, rule: Rule) -> bool:
+        return False  # the paper always looks for what is derived otherwise
 
     def told(self, view: Relation, stratum: int) -> None:
         before, new, gone, again, came, plus, minus = (

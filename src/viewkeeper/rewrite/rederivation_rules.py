@@ -24,6 +24,7 @@ from typing import ClassVar
 from viewkeeper.program.ast import (
     Atom,
     Column,
+    Constant,
     Literal,
     Negation,
     Program,
@@ -35,7 +36,7 @@ from viewkeeper.program.ast import (
 from viewkeeper.program.grouping import grouping_of
 from viewkeeper.program.plan import PRESENT, Demands, shown_columns
 from viewkeeper.program.strata import dependencies
-from viewkeeper.program.types import NUMBER
+from viewkeeper.program.types import NUMBER, Kind
 from viewkeeper.program.windows import windowing_of
 from viewkeeper.rewrite.magic.names import ONE, arguments_of, beside, row_of
 from viewkeeper.rewrite.magic.query_rules import QueryRules, old, source_of, state_of
@@ -114,11 +115,25 @@ class Rederivation(QueryRules):
             if relation_read(literal):
                 others = [x for i, x in enumerate(rule.body) if i != place]
                 went, came = self._change(literal, stratum)
-                gone, new = self.phases["del"], self.phases["ins"]
-                self.site(Atom(f"{view}$del", head), (1, stratum, gone), [went], _before(others), f"{view}$went")
-                self.site(
-                    Atom(f"{view}$ins", head), (1, stratum, new), [came], self.state_after(others, stratum), f"{view}$came"
-                )
+                gone, new = ("minus", "plus") if self.decides(literal, rule) else ("del", "ins")
+                levels = [(1, stratum, self.phases[what]) for what in (gone, new)]
+                self.site(Atom(f"{view}${gone}", head), levels[0], [went], _before(others), f"{view}$went")
+                self.site(Atom(f"{view}${new}", head), levels[1], [came], self.state_after(others, stratum), f"{view}$came")
+
+    def decides(self, literal: Literal, rule: Rule) -> bool:
+        """Do all derivations of a row agree in this literal, as all it says is in the row?
+
+        Then what breaks or makes one is all there is to the row: nobody has to ask whether it is derived otherwise.
+        """
+        view, atom = rule.head.relation, literal.atom if isinstance(literal, Negation) else literal
+        assert isinstance(atom, Atom)
+        if len(self.of[view]) > 1 or view in self._read or self.strata[atom.relation] == self.strata[view]:
+            return False
+        told = {term for term in rule.head.arguments if isinstance(term, Variable)}
+        columns = zip(atom.arguments, self.relations[atom.relation].columns)
+        # NULL is the same in rows and not in joins, and so are 0.0 and -0.0 the other way round.
+        plain = not any(column.type.nullable or column.type.kind is Kind.FLOAT for _, column in columns)
+        return plain and all(term in told or isinstance(term, Constant) for term in atom.arguments)
 
     def _change(self, literal: Literal, stratum: int) -> tuple[Literal, Literal]:
         """What makes a derivation break at a literal, and what makes one."""
