@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import viewkeeper as vk
-from bench.integrity import BASES, SOFTWARE, only
+from bench.catalogue import BASES, SOFTWARE, only
 from bench.section import Goal, Run, Section, agree, goals, ms, number
 from viewkeeper.language import parse
 
