@@ -14,7 +14,7 @@ from tests.playing import play
 from tests.streams import stream
 
 import viewkeeper as vk
-from viewkeeper.engines import embedded, layered
+from viewkeeper.engines import layered, layout
 from viewkeeper.engines.indexes import Chain, Columns, chain_columns, chains_of, serves
 from viewkeeper.warehouse import Warehouse
 
@@ -257,5 +257,5 @@ def test_layers_go_with_their_table(shop: Warehouse) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_streams_with_layers(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random changes, whatever is searched by."""
-    monkeypatch.setattr(embedded, "_NARROW", 0)
+    monkeypatch.setattr(layout, "_NARROW", 0)
     play(stream(3 * seed + seed % 2, definitions=True), tmp_path / "w", external=0.2 * (seed % 3))

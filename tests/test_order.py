@@ -77,7 +77,7 @@ def test_it_is_known_how_many_rows_share_a_value(key: str, tmp_path: Path) -> No
                     database.execute("CREATE TABLE person AS SELECT * FROM rows")
                 engine = EmbeddedEngine(database, {"person"}, may_change=False)
                 assert (engine.row_names("person") == ["rowid"]) is numbered
-                found = [engine.rows_of_value(people, column) for column in range(3)]
+                found = [engine.indexes.rows_of_value(people, column) for column in range(3)]
                 assert all(
                     one is not None and wanted / 3 < one < 3 * wanted
                     for one, wanted in zip(found, (1, 10_000, 40), strict=True)

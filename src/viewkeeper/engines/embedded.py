@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from viewkeeper.engines.indexes import Chain, chain_columns, chains_of, serves
+from viewkeeper.engines.indexing import Indexing
 from viewkeeper.engines.interface import Derivation
 from viewkeeper.engines.layered import Layered
+from viewkeeper.engines.layout import column_definition, identity, is_narrow, unique_columns, unique_name
 from viewkeeper.engines.names import sql_name
-from viewkeeper.engines.order import Access
 from viewkeeper.engines.scalar import (
     SCALARS,
     ExactSum,
@@ -32,19 +31,18 @@ from viewkeeper.engines.scalar import (
     pack,
     strict,
 )
-from viewkeeper.engines.selectivity import SMALLEST, Selectivity, spread_sample
+from viewkeeper.engines.selectivity import SMALLEST
 from viewkeeper.engines.sql import Compiler, Statement
 from viewkeeper.engines.sql_scalars import LENIENT_SCALARS, SQL_SCALARS
-from viewkeeper.engines.sqlite_dialect import STORAGE, SqliteDialect
+from viewkeeper.engines.sqlite_dialect import SqliteDialect
 from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
-from viewkeeper.program.ast import Column, Program, Relation
+from viewkeeper.program.ast import Program, Relation
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.patience import overdue
-from viewkeeper.program.types import NUMBER, Kind, Type
+from viewkeeper.program.types import NUMBER
 
 T = TypeVar("T")
 BATCH = 50_000
-_NARROW = 4  # columns
 _CHECK_EVERY = 200_000  # virtual machine instructions between two looks for Ctrl-C
 
 
@@ -61,7 +59,7 @@ class EmbeddedEngine:
         self.connection = connection
         self.stored = frozenset(stored)
         self.may_change = may_change
-        self.layers = Layered(connection)
+        self.layers, self.indexes = Layered(connection), Indexing(self)
         self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp", self.layers)
         self._relations: dict[str, Relation] = {}
         self._failure: BaseException | None = None
@@ -71,7 +69,6 @@ class EmbeddedEngine:
         self.told: Callable[[str], int] = lambda relation: 0
         """How many rows a stored relation has as far as the caller knows; 0 where it does not."""
         self._filled: dict[str, int] = {}
-        self._samples: dict[str, tuple[int, list[tuple[Any, ...]]]] = {}
         self._statements: dict[Derivation, Statement] = {}
         self.register()
 
@@ -107,14 +104,14 @@ class EmbeddedEngine:
         unique = ", ".join(self._unique(relation))
         where = self.dialect.where(relation.name)
         kind = "STRICT"
-        if not numbered and _is_narrow(relation):
+        if not numbered and is_narrow(relation):
             columns.append(f"PRIMARY KEY ({unique})")
             kind = "STRICT, WITHOUT ROWID"
-        self._execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) {kind}")
+        self.execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) {kind}")
         known = self.key_names(relation.name)
         if not known or known != [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
-            self._execute(
-                f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(_unique_name(relation))}"
+            self.execute(
+                f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(unique_name(relation))}"
                 f" ON {name(sql_name(relation.name))} ({unique})"
             )
 
@@ -137,7 +134,7 @@ class EmbeddedEngine:
         """About how many rows a relation has: the number of its last one, or counted as far as that takes no time."""
         if not self.key_names(relation):
             return self._top(relation)
-        [[rows]] = self._execute(f"SELECT count(*) FROM (SELECT 1 FROM {self.dialect.table(relation)} LIMIT {SMALLEST})")
+        [[rows]] = self.execute(f"SELECT count(*) FROM (SELECT 1 FROM {self.dialect.table(relation)} LIMIT {SMALLEST})")
         return int(rows) if rows < SMALLEST else max(rows, self.told(relation), self._filled.get(relation, 0))
 
     def filled(self, relation: str, rows: int) -> None:
@@ -146,19 +143,19 @@ class EmbeddedEngine:
 
     def clear(self, relation: str) -> None:
         """Removes all rows."""
-        self._execute(f"DELETE FROM {self.dialect.table(relation)}")
+        self.execute(f"DELETE FROM {self.dialect.table(relation)}")
         self._rows.pop(relation, None)
 
     def drop_temporary(self) -> None:
         """Removes the relations that are not stored."""
         for relation in self._relations.keys() - self.stored:
-            self._execute(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
+            self.execute(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
 
     def drop_all_temporary(self) -> None:
         """Removes every temporary table of the connection."""
-        tables = self._execute("SELECT name FROM temp.sqlite_master WHERE type = 'table'").fetchall()
+        tables = self.execute("SELECT name FROM temp.sqlite_master WHERE type = 'table'").fetchall()
         for [name] in tables:
-            self._execute(f"DROP TABLE temp.{self.dialect.identifier(name)}")
+            self.execute(f"DROP TABLE temp.{self.dialect.identifier(name)}")
 
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
         return self.insert_into(self._relations[relation], rows)
@@ -196,14 +193,14 @@ class EmbeddedEngine:
 
     def count(self, relation: str) -> int:
         if relation not in self._rows:
-            [[self._rows[relation]]] = self._execute(f"SELECT count(*) FROM {self.dialect.table(relation)}")
+            [[self._rows[relation]]] = self.execute(f"SELECT count(*) FROM {self.dialect.table(relation)}")
         return self._rows[relation]
 
     def read(self, relation: Relation, ordered: bool = False) -> Iterator[pa.RecordBatch]:
         order = ", ".join(str(i + 1) for i in range(relation.arity))
         by = f" ORDER BY {order}" if ordered and order else ""
         columns = ", ".join(self.dialect.identifier(sql_name(c.name)) for c in relation.columns) or "present"
-        cursor = self._execute(f"SELECT {columns} FROM {self.dialect.table(relation.name)}{by}")
+        cursor = self.execute(f"SELECT {columns} FROM {self.dialect.table(relation.name)}{by}")
         while rows := self._guard(lambda: cursor.fetchmany(BATCH)):
             yield batch_of_rows(rows, relation)
 
@@ -239,7 +236,7 @@ class EmbeddedEngine:
             sizes = {name: self.count(name) for name in self._relations}
             statement = self._compiler.rule(derivation.rule, derivation.delta, sizes)
             for access in statement.accesses:
-                self.index(access, self._relations[access.relation])
+                self.indexes.make(access, self._relations[access.relation])
             self._statements[derivation] = statement
         parameters: dict[str, Any] = dict(statement.parameters)
         if derivation.delta is not None:
@@ -270,137 +267,8 @@ class EmbeddedEngine:
             yield found
 
     def _top(self, relation: str) -> int:
-        [[top]] = self._execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
+        [[top]] = self.execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
         return int(top)
-
-    def index(self, access: Access, relation: Relation) -> None:
-        """An index that starts with the columns bound, unless there is one."""
-        joined = [i for i in access.columns if i not in access.computed]
-        if self._may_index(relation) and self.dialect.layered(relation, joined) is None:
-            with self._wanted(relation, [access]) as chains:
-                if chains:
-                    self._make_indexes(relation, chains)
-
-    def index_all(self, relation: Relation, searches: Sequence[Access], exactly: bool = True, layered: bool = False) -> None:
-        """As few indexes as serve these searches. Others go; if not ``exactly``, only those that are the beginning of another.
-        ``layered``: they may have two layers."""
-        if not self._may_index(relation):
-            return
-        leading = _leading(relation)
-        with self._wanted(relation, searches) as chains:
-            in_layers = self._in_layers(relation, searches, chains) if layered else {}
-            self._make_layers(relation, set(in_layers.values()), exactly)
-            chains = [chain for chain in chains if chain not in in_layers]
-            known = self._make_indexes(relation, chains)
-            kept = {next(name for name, index in known.items() if serves(index, chain, leading)) for chain in chains}
-            for name, columns in list(known.items()):
-                begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
-                if name not in kept and (exactly or begins):
-                    del known[name]
-                    self._execute(f"DROP INDEX {self.dialect.where(relation.name)}.{self.dialect.identifier(name)}")
-                    self.layers.forget()
-
-    def rows_of_value(self, relation: Relation, column: int) -> float | None:
-        """About how many rows share a value of a column; None if the relation is small, or not stored."""
-        if relation.name not in self.stored or self.size(relation.name) < SMALLEST:
-            return None
-        return self._selectivity(relation).of_value(column)
-
-    def _selectivity(self, relation: Relation, more: Mapping[str, tuple[int, ...]] | None = None) -> Selectivity:
-        columns = [sql_name(column.name) for column in relation.columns]
-        table, indexes = sql_name(relation.name), {**(more or {}), **self._indexes(relation)}
-        keyed, size = bool(self.key_names(relation.name)), self.size(relation.name)
-        sample = partial(self._sample, relation, columns, size) if keyed else None
-        return Selectivity(self.connection, table, columns, indexes, size, sample)
-
-    def _sample(self, relation: Relation, columns: list[str], size: int) -> list[tuple[Any, ...]]:
-        """Rows of a relation that have no numbers; the same as before unless there are many more or less now."""
-        known, rows = self._samples.get(relation.name, (0, []))
-        if not known / 2 <= size <= known * 2:
-            places = unique_columns(relation)
-            rows = spread_sample(self.connection, sql_name(relation.name), columns, places, size)
-            self._samples[relation.name] = size, rows
-        return rows
-
-    def _in_layers(self, relation: Relation, searches: Iterable[Access], chains: Iterable[Chain]) -> dict[Chain, int]:
-        """Which chains are better served by an index of two layers, and by which column."""
-        if relation.arity <= _NARROW or not self.layers.are_worth_it(self.size(relation.name)):
-            return {}
-        computed = {i for access in searches for i in access.computed}
-        names = [sql_name(column.name) for column in relation.columns]
-        table = sql_name(relation.name)
-        rows = self._selectivity(relation).of_value
-        single = {chain: next(iter(chain[0])) for chain in chains if len(chain) == len(chain[0]) == 1}
-        return {
-            chain: column
-            for chain, column in single.items()
-            if column not in computed and self.layers.suits(table, names[column], rows(column))
-        }
-
-    def _make_layers(self, relation: Relation, columns: set[int], exactly: bool) -> None:
-        table, names = sql_name(relation.name), [sql_name(column.name) for column in relation.columns]
-        for column in sorted(columns):
-            storage = STORAGE.get(relation.columns[column].type.kind, "INTEGER")
-            self.layers.make(table, names[column], storage)
-        for name in sorted(self.layers.columns(table).keys() - {names[i] for i in columns}) if exactly else ():
-            self.layers.drop(table, name)
-
-    def _may_index(self, relation: Relation) -> bool:
-        return self.may_change or relation.name not in self.stored
-
-    def _make_indexes(self, relation: Relation, chains: Sequence[Chain]) -> dict[str, tuple[int, ...]]:
-        """Indexes for chains of searches; returns all that there are. Of a narrow relation they have all columns, so that the rows
-        themselves need not be looked up."""
-        known, leading = self._indexes(relation), _leading(relation)
-        for chain in chains:
-            if not any(serves(index, chain, leading) for index in known.values()):
-                columns = chain_columns(chain, leading)
-                rest = [i for i in range(relation.arity) if i not in columns] if relation.arity <= _NARROW else []
-                known[self._create_index(relation, columns, rest)] = (*columns, *rest)
-        return known
-
-    @contextmanager
-    def _wanted(self, relation: Relation, searches: Iterable[Access]) -> Iterator[list[Chain]]:
-        """What indexes are to be made for inside, besides the one that makes rows unique."""
-        unique = unique_columns(relation)
-        wanted = {frozenset(access.columns) for access in searches}
-        known = {} if _may_be_null(relation) else {_unique_name(relation): unique}
-        if known:
-            wanted = {one for one in wanted if not one >= set(unique)}
-        selectivity = None
-        if relation.name in self.stored and any(len(one) > 1 for one in wanted):
-            selectivity = self._selectivity(relation, known)
-            wanted = selectivity.narrowed(wanted)
-        if known:
-            wanted = {one for one in wanted if one != frozenset(unique[: len(one)])}
-        yield chains_of(wanted, _leading(relation))
-        if selectivity is not None and selectivity.is_news:
-            selectivity.note()
-
-    def _create_index(self, relation: Relation, columns: Sequence[int], rest: Sequence[int]) -> str:
-        names = [sql_name(relation.columns[i].name) for i in (*columns, *rest)]
-        name = self.dialect.identifier
-        index = f"{sql_name(relation.name)} by {' '.join(names[: len(columns)])}"
-        self._execute(
-            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{name(index)}"
-            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, names))})"
-        )
-        self.layers.forget()
-        return index
-
-    def _indexes(self, relation: Relation) -> dict[str, tuple[int, ...]]:
-        """The indexes that were made for searches of a relation, and their columns."""
-        places = {sql_name(column.name): i for i, column in enumerate(relation.columns)}
-        where, table = self.dialect.where(relation.name), sql_name(relation.name)
-        found: dict[str, list[int]] = {}
-        sql = (
-            "SELECT i.name, c.name FROM pragma_index_list(?, ?) AS i, pragma_index_info(i.name, ?) AS c"
-            " WHERE substr(i.name, 1, ?) = ? AND instr(i.name, ' in order of ') = 0 ORDER BY i.name, c.seqno"
-        )
-        start = f"{table} by "
-        for index, column in self.connection.execute(sql, (table, where, where, len(start), start)):
-            found.setdefault(index, []).append(places.get(column, -1))
-        return {index: tuple(columns) for index, columns in found.items() if -1 not in columns}
 
     # ---- errors and interruption
 
@@ -495,7 +363,7 @@ class EmbeddedEngine:
         except sqlite3.Error as error:
             raise self._meaning(error, None) from None
 
-    def _execute(self, sql: str) -> sqlite3.Cursor:
+    def execute(self, sql: str) -> sqlite3.Cursor:
         return self._guard(lambda: self.connection.execute(sql))
 
     def _guard(self, action: Callable[[], T], relation: str | None = None) -> T:
@@ -515,44 +383,3 @@ class EmbeddedEngine:
         if "integer overflow" in str(error):
             return evaluation_error(Failure("OVERFLOW"), relation)
         return error
-
-
-def column_definition(column: Column) -> str:
-    name = sql_name(column.name).replace('"', '""')
-    return f'"{name}" {STORAGE.get(column.type.kind, "INTEGER")}{"" if column.type.nullable else " NOT NULL"}'
-
-
-def unique_columns(relation: Relation) -> tuple[int, ...]:
-    """The columns (positions) in which no two rows agree."""
-    places = {column.name: i for i, column in enumerate(relation.columns)}
-    return tuple(places[name] for name in relation.key) or tuple(range(relation.arity))
-
-
-def _is_narrow(relation: Relation) -> bool:
-    """Has it few columns, of which only those that make rows unique may be long?"""
-    unique = unique_columns(relation)
-    others = [c for i, c in enumerate(relation.columns) if i not in unique]
-    few = 0 < relation.arity <= _NARROW and not _may_be_null(relation)
-    return few and not any(c.type.kind in (Kind.SYMBOL, Kind.BYTES) for c in others)
-
-
-def _may_be_null(relation: Relation) -> bool:
-    """May one of the columns be NULL in which no two rows agree?"""
-    return any(relation.columns[i].type.nullable for i in unique_columns(relation))
-
-
-def _unique_name(relation: Relation) -> str:
-    """The index that makes rows unique."""
-    return f"{'key of' if relation.key else 'rows of'} {sql_name(relation.name)}"
-
-
-def _leading(relation: Relation) -> int | None:
-    return next(iter(unique_columns(relation)), None)
-
-
-def identity(column: str, type_: Type) -> str:
-    """What two rows that are the same have in common in a column: NULL becomes a value of another storage class."""
-    if not type_.nullable:
-        return column
-    other = "''" if type_.kind is Kind.BYTES else "x''"
-    return f"ifnull({column}, {other})"

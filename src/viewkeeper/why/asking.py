@@ -214,7 +214,7 @@ class Asker:
         statement = compiler.rule(rule, first, self._sizes(body, about))
         for access in statement.accesses:
             if access.relation in self.external:  # stored views have indexes for their own maintenance
-                self.state.tables.index(access, self.relations[access.relation])
+                self.state.tables.indexes.make(access, self.relations[access.relation])
         return statement
 
     def _sizes(self, body: tuple[Literal, ...], about: Relation | None) -> dict[str, int]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from viewkeeper.engines.embedded import EmbeddedEngine, column_definition, identity
+from viewkeeper.engines.embedded import EmbeddedEngine
+from viewkeeper.engines.layout import column_definition, identity
 from viewkeeper.engines.names import sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.sql import Compiler, Reading, Statement
@@ -221,7 +222,7 @@ class Tables:
         return statement
 
     def _matches(self, relation: str, column: int) -> float | None:
-        return self.engine.rows_of_value(self.relations[relation], column)
+        return self.engine.indexes.rows_of_value(self.relations[relation], column)
 
     def index_change(self, relation: Relation) -> None:
         """An index on what changed in a relation."""
@@ -235,7 +236,7 @@ class Tables:
         if demands is not None and access.relation in demands.levels:
             relation = demands.relations[access.relation]
             if relation.columns[0].name != PRESENT:
-                self.engine.index(access, relation)
+                self.engine.indexes.make(access, relation)
             return
         name, _, what = access.relation.partition("$")
         relation = self.relations[name]
@@ -246,7 +247,7 @@ class Tables:
 
     def _index(self, relation: Relation, access: Access) -> None:
         if self._gathered is None:
-            self.engine.index(access, relation)
+            self.engine.indexes.make(access, relation)
         else:
             self._gathered.setdefault(relation.name, []).append(access)
 
@@ -265,7 +266,7 @@ class Tables:
         )
         for name in self.engine.stored & self.plan.core.by_name.keys():
             is_base = name in self.plan.bases
-            self.engine.index_all(self.relations[name], gathered.get(name, []), name not in demanded, is_base)
+            self.engine.indexes.make_all(self.relations[name], gathered.get(name, []), name not in demanded, is_base)
 
     def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
         """An index on just these columns, in this order."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import cached_property
 
-from viewkeeper.engines.embedded import column_definition
 from viewkeeper.engines.keep.changes import Row
 from viewkeeper.engines.keep.gains import Gains
 from viewkeeper.engines.keep.grouping import GroupKeeper, Lookup
 from viewkeeper.engines.keep.keeper import Signs
 from viewkeeper.engines.keep.tables import Tables
+from viewkeeper.engines.layout import column_definition
 from viewkeeper.engines.scalar import ExactSum
 from viewkeeper.engines.sqlite_dialect import sum_parts
 from viewkeeper.program.ast import Column, Relation
