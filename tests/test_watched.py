@@ -172,3 +172,63 @@ def test_the_first_rows_of_a_large_relation(shop: vk.Warehouse, monkeypatch: pyt
     assert len(shop.rows_of(Wanted("price", (), "cents > 3"), most=3).rows) == 16
     assert len(shop.rows_of(Wanted("price"), as_of=2, most=3).rows) == 3
     assert len(shop.rows_of(Wanted("price")).rows) == 20
+
+
+REACH = """
+.decl edge(a: number, b: number)
+.decl reach(a: number, b: number)
+reach(a, b) :- edge(a, b).
+reach(a, c) :- reach(a, b), edge(b, c).
+.decl count_of(a: number, n: number)
+count_of(a, n) :- edge(a, _), n = count : { reach(a, _) }.
+"""
+OTHERWISE = (
+    ".decl reach(a: number, b: number) reach(a, b) :- edge(b, a).",
+    ".decl reach(a: number, b: float) reach(a, b) :- edge(a, c), b = to_float(c).",
+    ".decl reach(a: number, b: number) reach(a, b) :- edge(a, b). reach(a, c) :- reach(a, b), edge(b, c).",
+    ".decl count_of(a: number, n: number) count_of(a, n) :- edge(a, _), n = count : { edge(a, _) }.",
+)
+QUESTIONS = ("reach(x, y)", "reach(1, y)", "reach(x, y), edge(_, x), !edge(x, x)", "count_of(x, n)")
+
+
+def answers_of(shop: vk.Warehouse) -> dict[str, set[tuple[object, ...]]]:
+    return {question: set(shop.query(question)) for question in QUESTIONS}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_and_what_was_are_right_however_views_are_stored_and_defined(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)
+    with vk.open(tmp_path / "shop", create=True, engine="embedded") as shop:
+        shop.define(REACH)
+        held, history = [], {}
+        for step in range(14):
+            view = choose.choice(["reach", "count_of"])
+            rows = [(choose.randrange(5), choose.randrange(5)) for _ in range(3)]
+            there = set(shop.query("edge(a, b)"))
+            match choose.randrange(6):
+                case 0:
+                    shop.store(view, external=False)
+                case 1:
+                    shop.store(view, external=True)
+                case 2:
+                    shop.define(f".virtual {view}")
+                case 3 if step:
+                    shop.define(choose.choice(OTHERWISE), replace=True)
+                case _:
+                    shop.commit({"edge": set(rows) - there}, deletes={"edge": there & set(rows[:1])})
+            history[shop.last()] = answers_of(shop)
+            held += [(shop.ask(question), shop.last()) for question in QUESTIONS if choose.random() < 0.3]
+        for answer, since in held:
+            rows = set(answer.answer)
+            for commit, changed in answer.changes():
+                came, went = (list(part) for part in (changed.rows(), (r for how, r in changed.values() if how == "delete")))
+                assert set(went) <= rows and len(went) == len(set(went))
+                rows -= set(went)
+                assert not set(came) & rows and len(came) == len(set(came))
+                rows |= set(came)
+                assert rows == history[commit][answer.text], (answer.text, since, commit)
+            assert rows == history[shop.last()][answer.text]
+        for commit, answers in history.items():
+            for question, rows in answers.items():
+                assert set(shop.query(question, as_of=commit)) == rows, (question, commit)
+        assert all(view.right for view in shop.verify())

@@ -42,8 +42,10 @@ def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterat
     """What the commits after one changed in an answer."""
     last = state.catalog.last_commit()
     refuse_forgotten(held.commit, state.catalog.oldest(), held.commit)
+    defining = {definition.commit for definition in state.catalog.definitions()}
     for number in range(held.commit + 1, last + 1):
-        changed = _change(held.text, number, state, definitions)
+        redefined = number in defining and _redefined(held.text, number, state, definitions)
+        changed = (_compared if redefined else _change)(held.text, number, state, definitions)
         held.commit = number
         if changed is not None:
             yield number, changed
@@ -59,15 +61,36 @@ def _change(text: str, number: int, state: State, definitions: Definitions) -> C
     if atom is None or atom.relation in program.virtual:
         if not reach(dependencies(program), {relation.name}) & entries:
             return None
-        after = set(History(state, definitions, number).answer(text)[1])
-        before = set(History(state, definitions, number - 1).answer(text)[1])
-        came, went = after - before, before - after
-    elif atom.relation not in entries:
+        return _compared(text, number, state, definitions)
+    if atom.relation not in entries:
         return None
-    else:
-        changed = changes_of(state, definitions, number)[atom.relation]
-        came, went = (set(_matching(rows, atom, rule.head, program)) for rows in changed.stored)
-    return Changed.of(relation, list(came), list(went)) if came or went else None
+    changed = changes_of(state, definitions, number)[atom.relation]
+    came, went = (list(_matching(rows, atom, rule.head, program)) for rows in changed.stored)
+    return Changed.of(relation, came, went) if came or went else None
+
+
+def _redefined(text: str, number: int, state: State, definitions: Definitions) -> bool:
+    """Whether a commit made something else of what a question depends on: the log tells only of what each relation is."""
+    before, after = (_meaning(text, definitions.program_at(state.catalog, commit)) for commit in (number - 1, number))
+    return before != after
+
+
+def _meaning(text: str, program: Program) -> tuple[object, ...]:
+    """What is defined of all that a question depends on, and of what of it nothing is told."""
+    program, relation = parse_query(text, program)
+    part = reach(dependencies(program), {relation.name})
+    rules = {rule for rule in program.rules if rule.head.relation in part}
+    return program.types, {r for r in program.relations if r.name in part}, rules, part & program.virtual
+
+
+def _compared(text: str, number: int, state: State, definitions: Definitions) -> Changed | None:
+    """What a commit changed, by the answers before and after it."""
+    old, before = History(state, definitions, number - 1).answer(text)
+    new, after = History(state, definitions, number).answer(text)
+    if old.types != new.types:
+        return Changed.of(new, after, before, old) if after or before else None
+    came, went = set(after) - set(before), set(before) - set(after)
+    return Changed.of(new, list(came), list(went)) if came or went else None
 
 
 def _plain(rule: Rule) -> Atom | None:

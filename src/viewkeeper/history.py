@@ -40,12 +40,14 @@ class History:
 
     @property
     def program(self) -> Program:
-        """What was defined then. Views that are not stored now are derived, also if they were stored."""
+        """What was defined then. Views that were stored and have not been all the time since are derived: the log does not tell of them throughout."""
         then = self.definitions.program_at(self.state.catalog, self.commit)
-        now = [
-            name for name in then.derived - then.external if name in self.state.kept and self.state.kept[name].place == NOWHERE
-        ]
-        more = tuple(Directive("external", name) for name in sorted(now))
+        stored = then.derived - then.external
+        gone = {name for name in stored if name in self.state.kept and self.state.kept[name].place == NOWHERE}
+        for definition in self.state.catalog.definitions():
+            if definition.commit > self.commit:
+                gone |= stored & self.definitions.program_at(self.state.catalog, definition.commit).virtual
+        more = tuple(Directive("external", name) for name in sorted(gone))
         return replace(then, directives=(*then.directives, *more)) if more else then
 
     def fill(self, engine: EmbeddedEngine, work: Work, program: Program) -> None:

@@ -47,9 +47,16 @@ def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
 
 
 def _not_renewed(base: Program, more: Program) -> Iterator[Directive]:
-    """The directives that stay: how an integrity view is taken can be said anew."""
-    renewed = {d.relation for d in more.directives if d.kind == "integrity" and d not in base.directives}
-    return (d for d in base.directives if d.kind != "integrity" or d.relation not in renewed)
+    """The directives that stay: where a view is kept, and how an integrity view is taken, can be said anew."""
+    renewed = {(_said_once(d), d.relation) for d in more.directives if d not in base.directives}
+    return (d for d in base.directives if _said_once(d) is None or (_said_once(d), d.relation) not in renewed)
+
+
+def _said_once(directive: Directive) -> str | None:
+    """What a directive says of a relation that no other directive may say as well."""
+    if directive.kind in UNSTORED:
+        return "storage"
+    return "integrity" if directive.kind == "integrity" else None
 
 
 def _conflict(what: str, declared: Relation | TypeDeclaration, old: str, new: str) -> Problem:
