@@ -9,6 +9,7 @@ from tests.commands import viewkeeper
 from tests.playing import everything
 
 import viewkeeper as vk
+from viewkeeper.advice import Advice
 from viewkeeper.errors import StoreError
 from viewkeeper.warehouse import Warehouse
 
@@ -63,6 +64,18 @@ def test_advice_is_followed(shop: Warehouse, tmp_path: Path) -> None:
         assert commit.number and not commit.changes
         assert again.store("closure").number is None
         assert everything(again) == before and all(view.right for view in again.verify())
+
+
+@pytest.mark.parametrize(
+    ("external", "reason"),
+    [
+        (0.00100, "a change takes no longer without its rows, which take space"),
+        (0.00105, "a change takes 0.05 ms longer without its rows, which take space"),
+        (0.00250, "a change is 2.5 times faster with it"),
+    ],
+)
+def test_reasons_say_what_was_measured(external: float, reason: str) -> None:
+    assert Advice("v", False, 1, 100, 0.001, external).reason == reason
 
 
 def test_there_must_be_something_to_judge_by(tmp_path: Path) -> None:

@@ -232,4 +232,4 @@ def test_what_is_watched_is_coloured_on_a_terminal() -> None:
     lines = list(Watched("v", False)._lines(Change(7, 5, ((1, "a\x1b"),), ((2, None),), level="warn")))
     assert [line.partition("m")[0] for line in lines] == ["\x1b[1", "\x1b[31", "\x1b[32"]
     plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
-    assert plain == ["commits 5 to 7 warn: +1 -1", "  - 2  ", "  + 1  a\\x1b"]
+    assert plain == ["commits 5 to 7 warn: +1 -1", "  - 2  NULL", "  + 1  a\\x1b"]

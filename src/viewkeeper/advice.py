@@ -48,7 +48,8 @@ class Advice:
     @property
     def reason(self) -> str:
         if self.external_is_better:
-            return "a change takes no longer without its rows, which take space"
+            longer = f"{max(0.0, self.external - self.stored) * 1000:.2f} ms"
+            return f"a change takes {'no' if longer == '0.00 ms' else longer} longer without its rows, which take space"
         return f"a change is {self.external / max(self.stored, 1e-6):.1f} times faster with it"
 
 

@@ -78,7 +78,7 @@ class Watched:
             yield typer.style(f"{commits}{level}: +{len(change.inserted):,} -{len(change.deleted):,}", bold=True)
         for operation, row in _rows(change):
             mark, color = _MARKS[operation]
-            yield typer.style(f"  {mark} {'  '.join(printable(text_of(value)) for value in row)}", fg=color)
+            yield typer.style(f"  {mark} {'  '.join(_shown(value) for value in row)}", fg=color)
 
     def _json_lines(self, change: Change) -> Iterator[str]:
         """As ``commit --json`` prints rows; a line without a row says that all rows follow."""
@@ -89,6 +89,10 @@ class Watched:
             )
         for operation, row in _rows(change):
             yield json.dumps(head | {"op": operation, "row": list(row)}, default=text_of, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    return "NULL" if value is None else printable(text_of(value))
 
 
 def _rows(change: Change) -> Iterator[tuple[str, tuple[object, ...]]]:

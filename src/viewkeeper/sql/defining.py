@@ -13,9 +13,10 @@ from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.program.merge import without, without_spans
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.sql.integrity import altered_view, read_integrity
-from viewkeeper.sql.naming import found, new_name, only, plain_name
+from viewkeeper.sql.naming import found, is_bag, new_name, only, plain_name, visible
 from viewkeeper.sql.reading import Statement, raise_problem, read_script
 from viewkeeper.sql.tables import altered_table, created_table, refuse_properties
+from viewkeeper.sql.types import type_of_column
 
 _PROPERTIES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.TemporaryProperty: ("a temporary view", "Leave TEMPORARY out, and drop the view when it has served."),
@@ -104,7 +105,8 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
         base = without(base, name)
     lowered = lower_view(statement, known, query, columns, base)
     if above and _shape(lowered.relation(known)) != _shape(program.relation(known)):
-        why = f"would have other columns, and is read by {', '.join(sorted(above))}"
+        new, old = lowered.relation(known), program.relation(known)
+        why = f"would have other columns, {_written(new, old)} instead of {_written(old, new)}, and is read by {', '.join(sorted(above))}"
         hint = "Drop what reads it first, and define that again behind it."
         statement.refuse("SQL_REPLACED", table, view=known, why=why, hint=hint)
     return integrity.applied(statement, _stored(_replaced(known, program, lowered), known, external), known)
@@ -144,6 +146,13 @@ def _replaced(name: str, program: Program, lowered: Program) -> Program:
 
 def _shape(relation: Relation) -> object:
     return relation.columns, relation.qualifiers
+
+
+def _written(relation: Relation, other: Relation) -> str:
+    """The columns as CREATE TABLE would have them, and whether rows may repeat if those of the other may not."""
+    columns = (f"{c.name} {type_of_column(c.type)}{'' if c.type.nullable else ' NOT NULL'}" for c in visible(relation))
+    repeat = " with rows that may repeat" if is_bag(relation) and not is_bag(other) else ""
+    return f"({', '.join(columns)}){repeat}"
 
 
 def _columns(statement: Statement, target: exp.Expr) -> Sequence[str] | None:
