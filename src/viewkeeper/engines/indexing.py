@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewkeeper.engines.indexes import Chain, chain_columns, chains_of, serves
 from viewkeeper.engines.layout import has_few_columns, leading_column, may_be_null, unique_columns, unique_name
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import ORDERED, sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.selectivity import SMALLEST, Selectivity, spread_sample
 from viewkeeper.engines.sqlite_dialect import STORAGE
@@ -149,7 +149,7 @@ class Indexing:
         found: dict[str, list[int]] = {}
         sql = (
             "SELECT i.name, c.name FROM pragma_index_list(?, ?) AS i, pragma_index_info(i.name, ?) AS c"
-            " WHERE substr(i.name, 1, ?) = ? AND instr(i.name, ' in order of ') = 0 ORDER BY i.name, c.seqno"
+            f" WHERE substr(i.name, 1, ?) = ? AND instr(i.name, '{ORDERED}') = 0 ORDER BY i.name, c.seqno"
         )
         start = f"{table} by "
         for index, column in self._engine.connection.execute(sql, (table, where, where, len(start), start)):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import ORDERED, quoted, sql_name
 from viewkeeper.engines.selectivity import analyze, rows_of_a_value
 from viewkeeper.program.ast import Relation
 
@@ -66,7 +66,7 @@ class Layered:
         if table not in self._leading:
             sql = (
                 "SELECT c.name FROM pragma_index_list(?, 'main') AS i, pragma_index_info(i.name, 'main') AS c"
-                " WHERE c.seqno = 0 AND c.name IS NOT NULL AND instr(i.name, ' in order of ') = 0"
+                f" WHERE c.seqno = 0 AND c.name IS NOT NULL AND instr(i.name, '{ORDERED}') = 0"
             )
             self._leading[table] = {name for [name] in self._connection.execute(sql, (table,))}
         return self._leading[table]
@@ -74,10 +74,10 @@ class Layered:
     def rows(self, relation: Relation, place: int, alias: str, value: str) -> str:
         """The condition that a row has a value, and is looked up by it. The plus keeps SQLite from making an index of its own for that."""
         table, column = sql_name(relation.name), sql_name(relation.columns[place].name)
-        layer, recent = (f"main.{_quoted(name(table, column))}" for name in (_layer, _fresh))
+        layer, recent = (f"main.{quoted(name(table, column))}" for name in (_layer, _fresh))
         return (
             f"{alias}.rowid IN (SELECT id FROM {layer} WHERE value = {value}"
-            f" UNION ALL SELECT id FROM {recent} WHERE value = {value} AND present) AND +{alias}.{_quoted(column)} = {value}"
+            f" UNION ALL SELECT id FROM {recent} WHERE value = {value} AND present) AND +{alias}.{quoted(column)} = {value}"
         )
 
     # ---- making and dropping
@@ -94,28 +94,28 @@ class Layered:
         if column in self.columns(table):
             return
         self.drop(table, column)  # what is left of one without its table
-        layer, recent, name = _quoted(_layer(table, column)), _quoted(_fresh(table, column)), _quoted(column)
+        layer, recent, name = quoted(_layer(table, column)), quoted(_fresh(table, column)), quoted(column)
         run = self._connection.execute
         entry = f"value {storage} NOT NULL, id INTEGER NOT NULL"
         run(f"CREATE TABLE main.{layer} ({entry}, PRIMARY KEY (value, id)) STRICT, WITHOUT ROWID")
         run(f"CREATE TABLE main.{recent} ({entry}, present INTEGER NOT NULL, PRIMARY KEY (value, id)) STRICT, WITHOUT ROWID")
-        run(f"INSERT INTO main.{layer} SELECT {name}, rowid FROM main.{_quoted(table)} WHERE {name} IS NOT NULL ORDER BY 1, 2")
+        run(f"INSERT INTO main.{layer} SELECT {name}, rowid FROM main.{quoted(table)} WHERE {name} IS NOT NULL ORDER BY 1, 2")
         came, went = (
             f"INSERT INTO {recent} SELECT {row}.{name}, {row}.rowid, {present} WHERE {row}.{name} IS NOT NULL"
             f" ON CONFLICT DO UPDATE SET present = {present};"
             for row, present in (("new", 1), ("old", 0))
         )
         for what, event, done in (("$went ", "DELETE", went), ("$moved ", "UPDATE", went + came), (_CAME, "INSERT", came)):
-            trigger = _quoted(f"{what}{table} by {column}")
-            run(f"CREATE TRIGGER main.{trigger} AFTER {event} ON {_quoted(table)} BEGIN {done} END")
+            trigger = quoted(f"{what}{table} by {column}")
+            run(f"CREATE TRIGGER main.{trigger} AFTER {event} ON {quoted(table)} BEGIN {done} END")
         analyze(self._connection, _layer(table, column))
         self.forget()
 
     def drop(self, table: str, column: str) -> None:
         for what in ("$went ", "$moved ", _CAME):
-            self._connection.execute(f"DROP TRIGGER IF EXISTS main.{_quoted(f'{what}{table} by {column}')}")
+            self._connection.execute(f"DROP TRIGGER IF EXISTS main.{quoted(f'{what}{table} by {column}')}")
         for name in (_layer, _fresh):
-            self._connection.execute(f"DROP TABLE IF EXISTS main.{_quoted(name(table, column))}")
+            self._connection.execute(f"DROP TABLE IF EXISTS main.{quoted(name(table, column))}")
         self.forget()
 
     # ---- changes
@@ -127,7 +127,7 @@ class Layered:
         for column in self.columns(table):
             known = self._recent.get((table, column))
             if known is None or not rows:
-                [[known]] = self._connection.execute(f"SELECT count(*) FROM main.{_quoted(_fresh(table, column))}")
+                [[known]] = self._connection.execute(f"SELECT count(*) FROM main.{quoted(_fresh(table, column))}")
             else:
                 known += rows
             self._recent[table, column] = known
@@ -137,7 +137,7 @@ class Layered:
             self.merge(table, largest)
 
     def merge(self, table: str, column: str) -> None:
-        layer, recent = (f"main.{_quoted(name(table, column))}" for name in (_layer, _fresh))
+        layer, recent = (f"main.{quoted(name(table, column))}" for name in (_layer, _fresh))
         self._connection.execute(f"DELETE FROM {layer} WHERE (value, id) IN (SELECT value, id FROM {recent} WHERE NOT present)")
         self._connection.execute(f"INSERT OR IGNORE INTO {layer} SELECT value, id FROM {recent} WHERE present")
         self._connection.execute(f"DELETE FROM {recent}")
@@ -157,7 +157,3 @@ def _layer(table: str, column: str) -> str:
 
 def _fresh(table: str, column: str) -> str:
     return f"$recent of {table} by {column}"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cache
 from string import ascii_lowercase, ascii_uppercase
 
+# Part of the names of indexes that views need to be kept; others are for what statements search.
+ORDERED = " in order of "
 _SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 _ROW_NUMBERS = frozenset({"rowid", "oid", "_rowid_"})
 
@@ -26,3 +28,8 @@ def sql_name(name: str) -> str:
     capitals = sum(1 << position for position, letter in enumerate(name) if letter != small[position])
     marked = f"{small}${capitals:x}" if capitals or small in _ROW_NUMBERS else small
     return f"${marked}" if marked.startswith("sqlite_") else marked
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from viewkeeper.engines.layered import Layered
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import quoted, sql_name
 from viewkeeper.engines.sql import Dialect, Expression, Reading
 from viewkeeper.engines.sqlite_sql_functions import sqlite_call
 from viewkeeper.program.ast import Relation
@@ -87,7 +87,7 @@ class SqliteDialect(Dialect):
         self.where, self.layers = where, layers
 
     def identifier(self, name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
+        return quoted(name)
 
     def table(self, relation: str) -> str:
         return f"{self.where(relation)}.{self.identifier(sql_name(relation))}"

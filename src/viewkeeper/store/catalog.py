@@ -25,15 +25,16 @@ from urllib.parse import quote
 
 import msgspec
 
+from viewkeeper.engines.names import ORDERED, quoted
 from viewkeeper.errors import InterruptedLate, StoreError, ViewkeeperError, problem
 from viewkeeper.store.failures import UNWRITABLE, result_code, translated
 from viewkeeper.store.folding import Folding
 from viewkeeper.store.lock import FILE as LOCK_FILE
 from viewkeeper.store.lock import reader_lock, writer_lock
 
-FORMAT = 8
-# Those before in which nothing is otherwise than it may be now: all tables had row numbers.
-_FORMERLY = {7}
+FORMAT = 9
+# Those before that become this one: in 7 all tables had row numbers, and up to 8 there may be indexes in which a column is repeated.
+_FORMERLY = {7, 8}
 FILE = "catalog.db"
 PARTIAL = FILE + ".partial"
 READ = "snapshots"
@@ -177,9 +178,28 @@ class Catalog:
             raise StoreError(problem("CATALOG_DAMAGED", path=self.directory, why=f"its format is {found}"))
         if int(found) in _FORMERLY:
             if self.writable:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self._mend_indexes()
                 self.connection.execute("UPDATE \"$meta\" SET value = ? WHERE key = 'format'", (str(FORMAT),))
+                self.connection.execute("COMMIT")
         elif int(found) != FORMAT:
             raise StoreError(problem("CATALOG_VERSION", path=self.directory, found=found, known=FORMAT))
+
+    def _mend_indexes(self) -> None:
+        """Indexes in which a column is repeated are made without that: SQLite may not find rows by them."""
+        sql = (
+            "SELECT m.tbl_name, m.name, c.name FROM sqlite_master AS m, pragma_index_info(m.name) AS c"
+            " WHERE m.type = 'index' AND instr(m.name, ?) > 0 ORDER BY m.name, c.seqno"
+        )
+        found: dict[tuple[str, str], list[str]] = {}
+        for table, index, column in self.connection.execute(sql, (ORDERED,)):
+            found.setdefault((table, index), []).append(column)
+        for (table, index), columns in found.items():
+            once = list(dict.fromkeys(columns))
+            if len(once) < len(columns) and None not in columns:  # an expression has no name
+                self.connection.execute(f"DROP INDEX {quoted(index)}")
+                new, terms = quoted(f"{table}{ORDERED}{' '.join(once)}"), ", ".join(map(quoted, once))
+                self.connection.execute(f"CREATE INDEX IF NOT EXISTS {new} ON {quoted(table)} ({terms})")
 
     @classmethod
     def fold_log(cls, directory: Path) -> None:

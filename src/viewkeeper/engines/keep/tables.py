@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.engines.layout import column_definition, identity
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import ORDERED, sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.sql import Compiler, Reading, Statement
 from viewkeeper.engines.sqlite_dialect import SqliteDialect
@@ -96,6 +96,7 @@ class Tables:
         self._cleared: set[str] = set()
         self._noted: set[Forgetful] = set()
         self._gathered: dict[str, list[Access]] | None = None
+        self._ordered: set[str] = set()
 
     # ---- names
 
@@ -267,16 +268,28 @@ class Tables:
         for name in self.engine.stored & self.plan.core.by_name.keys():
             is_base = name in self.plan.bases
             self.engine.indexes.make_all(self.relations[name], gathered.get(name, []), name not in demanded, is_base)
+            self._drop_ordered(name)
 
     def ordered_index(self, relation: Relation, places: Iterable[int]) -> None:
-        """An index on just these columns, in this order."""
-        columns = [sql_name(relation.columns[i].name) for i in places]
+        """An index on just these columns, in this order; each of them once, as SQLite may not find rows where one is repeated."""
+        columns = [sql_name(relation.columns[i].name) for i in dict.fromkeys(places)]
+        index = f"{sql_name(relation.name)}{ORDERED}{' '.join(columns)}"
+        self.index_in_order(relation, index, [self.dialect.identifier(column) for column in columns])
+
+    def index_in_order(self, relation: Relation, index: str, terms: Sequence[str]) -> None:
+        """An index that a view needs to be kept."""
+        self._ordered.add(index)
         name = self.dialect.identifier
-        index = name(f"{sql_name(relation.name)} in order of {' '.join(columns)}")
-        self.run(
-            f"CREATE INDEX IF NOT EXISTS {self.dialect.where(relation.name)}.{index}"
-            f" ON {name(sql_name(relation.name))} ({', '.join(map(name, columns))})"
-        )
+        where = self.dialect.where(relation.name)
+        self.run(f"CREATE INDEX IF NOT EXISTS {where}.{name(index)} ON {name(sql_name(relation.name))} ({', '.join(terms)})")
+
+    def _drop_ordered(self, relation: str) -> None:
+        """Drops the indexes that no view needs any more."""
+        where, table = self.dialect.where(relation), sql_name(relation)
+        sql = "SELECT name FROM pragma_index_list(?, ?) WHERE instr(name, ?) > 0"
+        for (index,) in self.run(sql, (table, where, ORDERED)).fetchall():
+            if index not in self._ordered:
+                self.run(f"DROP INDEX {where}.{self.dialect.identifier(index)}")
 
     def top(self, relation: Relation) -> int:
         [[top]] = self.engine.connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {self.table(relation)}")

@@ -13,7 +13,7 @@ from viewkeeper.engines.keep import changes
 from viewkeeper.engines.keep.changes import Row
 from viewkeeper.engines.keep.keeper import Signs, Stored
 from viewkeeper.engines.keep.tables import Tables
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import ORDERED, sql_name
 from viewkeeper.engines.order import Access
 from viewkeeper.engines.windows import sorting
 from viewkeeper.program.ast import Column, Order, Relation, Variable
@@ -59,7 +59,7 @@ class WindowKeeper:
         by = " ".join(sql_name(c.name) for c in self.partition)
         places = dict(zip(self.windowing.columns, self.source.columns, strict=True))
         order = sorting(self.order, lambda name: sql_name(places[name].name), lambda name: places[name].type.nullable)
-        return f"{sql_name(self.source.name)} by {by or 'all'} in order of {' '.join(order).lower()}"
+        return f"{sql_name(self.source.name)} by {by or 'all'}{ORDERED}{' '.join(order).lower()}"
 
     @cached_property
     def is_indexed(self) -> bool:
@@ -68,12 +68,8 @@ class WindowKeeper:
 
     def prepare(self) -> None:
         if self.is_indexed:
-            name, bare = self.tables.dialect.identifier, sql_name(self.source.name)
             terms = [self.tables.name(c.name) for c in self.partition] + self._sorting("")
-            self.tables.run(
-                f"CREATE INDEX IF NOT EXISTS {self.tables.dialect.where(self.source.name)}.{name(self.index)}"
-                f" ON {name(bare)} ({', '.join(terms)})"
-            )
+            self.tables.index_in_order(self.source, self.index, terms)
         for places in (self.step.places, (*self.step.places, *self._number)):
             if places:
                 self.tables.index(Access(self.relation.name, places))
