@@ -25,7 +25,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from viewkeeper.engines.names import ORDERED, quoted
 from viewkeeper.errors import InterruptedLate, StoreError, ViewkeeperError, problem
 from viewkeeper.store.failures import UNWRITABLE, result_code, translated
 from viewkeeper.store.folding import Folding
@@ -189,17 +188,17 @@ class Catalog:
         """Indexes in which a column is repeated are made without that: SQLite may not find rows by them."""
         sql = (
             "SELECT m.tbl_name, m.name, c.name FROM sqlite_master AS m, pragma_index_info(m.name) AS c"
-            " WHERE m.type = 'index' AND instr(m.name, ?) > 0 ORDER BY m.name, c.seqno"
+            " WHERE m.type = 'index' AND m.sql IS NOT NULL ORDER BY m.name, c.seqno"
         )
         found: dict[tuple[str, str], list[str]] = {}
-        for table, index, column in self.connection.execute(sql, (ORDERED,)):
+        for table, index, column in self.connection.execute(sql):
             found.setdefault((table, index), []).append(column)
         for (table, index), columns in found.items():
             once = list(dict.fromkeys(columns))
             if len(once) < len(columns) and None not in columns:  # an expression has no name
-                self.connection.execute(f"DROP INDEX {quoted(index)}")
-                new, terms = quoted(f"{table}{ORDERED}{' '.join(once)}"), ", ".join(map(quoted, once))
-                self.connection.execute(f"CREATE INDEX IF NOT EXISTS {new} ON {quoted(table)} ({terms})")
+                self.connection.execute(f'DROP INDEX "{index}"')
+                terms = ", ".join(f'"{column}"' for column in once)
+                self.connection.execute(f'CREATE INDEX "{index}" ON "{table}" ({terms})')
 
     @classmethod
     def fold_log(cls, directory: Path) -> None:
