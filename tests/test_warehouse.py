@@ -158,6 +158,34 @@ def test_drop_a_relation_that_depends_on_itself(graph: Warehouse) -> None:
     graph.define(".decl odd(x: symbol) .decl even(x: symbol) odd(x) :- even(x). even(x) :- odd(x), node(x).")
     with refused("DROP_DEPENDENTS"):
         graph.drop("odd")
+    before = {shown.relation.name for shown in graph.show()}
+    with refused("UNKNOWN_RELATION"):
+        graph.drop("odd", "even", "neither")
+    assert {shown.relation.name for shown in graph.show()} == before
+    assert graph.drop("odd", "even").number == graph.last()
+    assert {shown.relation.name for shown in graph.show()} == before - {"odd", "even"}
+    with vk.open(graph.path) as same:
+        assert same.program == graph.program
+
+
+def test_views_that_depend_on_each_other_are_kept_alike(graph: Warehouse) -> None:
+    graph.define(
+        ".decl odd(x: symbol) .decl even(x: symbol) odd(x) :- even(x). odd(x) :- node(x). even(x) :- odd(x). .external odd"
+    )
+
+    def kept() -> set[str]:
+        return {shown.place for shown in graph.show() if shown.relation.name in ("odd", "even")}
+
+    assert kept() == {"nothing: external"}
+    for view in ("odd", "even"):
+        graph.define(f".virtual {view}")
+        assert kept() == {"nothing: virtual"}
+        graph.store(view)
+        assert kept() == {"catalog"} and graph.store(["odd", "even"]).number is None
+        graph.store(view, external=True)
+        assert kept() == {"nothing: external"} and graph.store(view, external=True).number is None
+    with vk.open(graph.path) as same:
+        assert same.program == graph.program
 
 
 def test_drop_a_type(shop: Warehouse) -> None:

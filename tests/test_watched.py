@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import viewkeeper as vk
-from viewkeeper.errors import DataError, EngineError, ProgramError, StoreError
+from viewkeeper.errors import DataError, EngineError, EvaluationError, ProgramError, StoreError
+from viewkeeper.held import Held
 from viewkeeper.warehouse import at_most
 from viewkeeper.watched import Wanted, json_rows, told_columns
 
@@ -172,6 +173,54 @@ def test_the_first_rows_of_a_large_relation(shop: vk.Warehouse, monkeypatch: pyt
     assert len(shop.rows_of(Wanted("price", (), "cents > 3"), most=3).rows) == 16
     assert len(shop.rows_of(Wanted("price"), as_of=2, most=3).rows) == 3
     assert len(shop.rows_of(Wanted("price")).rows) == 20
+
+
+def told(held: Held) -> list[tuple[int, list[tuple[str, tuple[object, ...]]]]]:
+    return [(commit, list(changed.values())) for commit, changed in held.changes()]
+
+
+@pytest.mark.parametrize("through", ["", ".external r"])
+def test_a_base_relation_that_becomes_a_virtual_view_has_what_it_had(shop: vk.Warehouse, through: str) -> None:
+    shop.define(".decl a(x: number) .decl r(x: number) r(5).")
+    shop.commit({"a": [(1,)]})
+    since, held = shop.last(), shop.ask("r(x)")
+    if through:
+        shop.define(f"r(x) :- a(x), x < 2. {through}")
+    shop.define("r(x) :- a(x). .virtual r")
+    came = shop.last()
+    shop.commit({"a": [(2,)]})
+    assert list(shop.query("r(x)", as_of=since)) == [(5,)]
+    assert told(held) == [(since + 1, [("insert", (1,))]), (came + 1, [("insert", (2,))])]
+    shop.define(".decl r(x: number)", replace=True)
+    assert list(shop.query("r(x)", as_of=since)) == [(5,)] and not list(shop.query("r(x)"))
+    assert told(held) == [(shop.last(), [("delete", (1,)), ("delete", (2,)), ("delete", (5,))])]
+
+
+def test_an_answer_goes_on_when_it_can_be_asked_for_again(shop: vk.Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl v(x: number) v(x) :- a(x).")
+    shop.commit({"a": [(1,), (2,)]})
+    held = shop.ask("v(x)")
+    shop.drop("v")
+    for _ in range(2):
+        with pytest.raises(ProgramError) as refused:
+            told(held)
+        assert refused.value.code == "UNKNOWN_RELATION"
+    shop.define(".decl v(x: number) v(x) :- a(x), x > 1.")
+    again = shop.last()
+    shop.commit({"a": [(3,)]})
+    assert told(held) == [(again, [("delete", (1,))]), (again + 1, [("insert", (3,))])]
+
+
+def test_an_answer_goes_on_behind_what_failed(shop: vk.Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl v(x: number) v(y) :- a(x), y = 12 / x. .virtual v")
+    shop.commit({"a": [(1,)]})
+    held = shop.ask("v(x)")
+    shop.commit({"a": [(0,), (2,)]})
+    with pytest.raises(EvaluationError) as refused:
+        told(held)
+    assert refused.value.code == "DIVISION_BY_ZERO"
+    shop.commit(deletes={"a": [(0,)]})
+    assert told(held) == [(shop.last(), [("insert", (6,))])]
 
 
 REACH = """

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from viewkeeper.answer import Answer
 from viewkeeper.changed import Changed, StoredRow
 from viewkeeper.definitions import Definitions
+from viewkeeper.errors import EvaluationError, ProgramError, ViewkeeperError
 from viewkeeper.history import History, changes_of, refuse_forgotten
 from viewkeeper.language import parse_query
 from viewkeeper.program.ast import Atom, Constant, Program, Rule, Variable
@@ -39,16 +40,26 @@ class Held:
 
 
 def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterator[tuple[int, Changed]]:
-    """What the commits after one changed in an answer."""
+    """What the commits after one changed in an answer. After commits that leave the question without one, by what they define or as a function
+    fails, the next answer is told as it differs from the last one; if there is none, that is an error, and nothing is missed."""
     last = state.catalog.last_commit()
     refuse_forgotten(held.commit, state.catalog.oldest(), held.commit)
     defining = {definition.commit for definition in state.catalog.definitions()}
+    failed: ViewkeeperError | None = None
     for number in range(held.commit + 1, last + 1):
-        redefined = number in defining and _redefined(held.text, number, state, definitions)
-        changed = (_compared if redefined else _change)(held.text, number, state, definitions)
-        held.commit = number
+        try:
+            if number > held.commit + 1 or (number in defining and _redefined(held.text, number, state, definitions)):
+                changed = _compared(held.text, held.commit, number, state, definitions)
+            else:
+                changed = _change(held.text, number, state, definitions)
+        except (ProgramError, EvaluationError) as error:
+            failed = error
+            continue
+        failed, held.commit = None, number
         if changed is not None:
             yield number, changed
+    if failed is not None:
+        raise failed
 
 
 def _change(text: str, number: int, state: State, definitions: Definitions) -> Changed | None:
@@ -61,7 +72,7 @@ def _change(text: str, number: int, state: State, definitions: Definitions) -> C
     if atom is None or atom.relation in program.virtual:
         if not reach(dependencies(program), {relation.name}) & entries:
             return None
-        return _compared(text, number, state, definitions)
+        return _compared(text, number - 1, number, state, definitions)
     if atom.relation not in entries:
         return None
     changed = changes_of(state, definitions, number)[atom.relation]
@@ -70,23 +81,22 @@ def _change(text: str, number: int, state: State, definitions: Definitions) -> C
 
 
 def _redefined(text: str, number: int, state: State, definitions: Definitions) -> bool:
-    """Whether a commit made something else of what a question depends on: the log tells only of what each relation is."""
-    before, after = (_meaning(text, definitions.program_at(state.catalog, commit)) for commit in (number - 1, number))
-    return before != after
+    """Whether a commit made something else of what a question may depend on: the log tells only of what each relation is."""
+    before, after = (definitions.program_at(state.catalog, commit) for commit in (number - 1, number))
+    if before.types != after.types:
+        return True
+    other = {relation.name for relation in set(before.relations) ^ set(after.relations)} | before.virtual ^ after.virtual
+    other |= {rule.head.relation for rule in set(before.rules) ^ set(after.rules)}
+    return any(
+        not other.isdisjoint(reach(dependencies(program), {name for name in program.by_name if name in text}))
+        for program in (before, after)
+    )
 
 
-def _meaning(text: str, program: Program) -> tuple[object, ...]:
-    """What is defined of all that a question depends on, and of what of it nothing is told."""
-    program, relation = parse_query(text, program)
-    part = reach(dependencies(program), {relation.name})
-    rules = {rule for rule in program.rules if rule.head.relation in part}
-    return program.types, {r for r in program.relations if r.name in part}, rules, part & program.virtual
-
-
-def _compared(text: str, number: int, state: State, definitions: Definitions) -> Changed | None:
-    """What a commit changed, by the answers before and after it."""
-    old, before = History(state, definitions, number - 1).answer(text)
-    new, after = History(state, definitions, number).answer(text)
+def _compared(text: str, since: int, until: int, state: State, definitions: Definitions) -> Changed | None:
+    """How the answers after two commits differ."""
+    old, before = History(state, definitions, since).answer(text)
+    new, after = History(state, definitions, until).answer(text)
     if old.types != new.types:
         return Changed.of(new, after, before, old) if after or before else None
     came, went = set(after) - set(before), set(before) - set(after)

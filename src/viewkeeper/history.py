@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,17 +39,21 @@ class History:
             raise StoreError(problem("UNKNOWN_COMMIT", commit=self.commit, last=last))
         refuse_forgotten(self.commit, self.state.catalog.oldest(), self.commit)
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """What was defined then. Views that were stored and have not been all the time since are derived: the log does not tell of them throughout."""
         then = self.definitions.program_at(self.state.catalog, self.commit)
         stored = then.derived - then.external
         gone = {name for name in stored if name in self.state.kept and self.state.kept[name].place == NOWHERE}
-        for definition in self.state.catalog.definitions():
-            if definition.commit > self.commit:
-                gone |= stored & self.definitions.program_at(self.state.catalog, definition.commit).virtual
+        gone |= {name for program in self._later.values() for name in stored & program.virtual}
         more = tuple(Directive("external", name) for name in sorted(gone))
         return replace(then, directives=(*then.directives, *more)) if more else then
+
+    @cached_property
+    def _later(self) -> dict[int, Program]:
+        """What was defined after each later commit that defined something."""
+        commits = {definition.commit for definition in self.state.catalog.definitions()}
+        return {n: self.definitions.program_at(self.state.catalog, n) for n in sorted(commits) if n > self.commit}
 
     def fill(self, engine: EmbeddedEngine, work: Work, program: Program) -> None:
         """Gives an engine what the work reads."""
@@ -105,27 +110,29 @@ class History:
         until = self._end(name)
         log = Log(self.state.catalog)
         entries = log.entries(self.commit, until, name)
-        current = until is None
-        for place, entry in enumerate(entries):
-            if entry.form == "first":  # before it there was nothing
-                entries, current = entries[:place], False
-                break
-        # Of the commit that ended it only what went is of this relation.
-        changes = (log.rows(entry.commit, name) for entry in entries)
-        ended = bool(entries) and entries[-1].commit == until
-        came, went = net(([] if ended and i == len(entries) - 1 else a, b) for i, (a, b) in enumerate(changes))
-        return current, came, went
+        begun = next((place for place, entry in enumerate(entries) if entry.form == "first"), None)
+        if begun is not None:  # before it there was nothing
+            return False, *net(log.rows(entry.commit, name) for entry in entries[:begun])
+        changes = [log.rows(entry.commit, name) for entry in entries]
+        if until is not None:
+            if changes and entries[-1].commit == until:
+                changes[-1] = [], changes[-1][1]  # what came there is of another relation
+            changes.append(([], self._untold(name, until)))
+        return until is None, *net(changes)
 
     def _end(self, name: str) -> int | None:
-        """The commit that dropped the relation after this one, or made another one of it."""
+        """The commit that dropped the relation after this one, made another one of it, or told no more of it."""
         relation = self.program.relation(name)
-        for definition in self.state.catalog.definitions():
-            if definition.commit <= self.commit or definition.kind == "define":
-                continue
-            program = self.definitions.program_at(self.state.catalog, definition.commit)
-            if name not in program.by_name or program.relation(name).types != relation.types:
-                return definition.commit
+        for commit, program in self._later.items():
+            if name not in program.by_name or program.relation(name).types != relation.types or name in program.virtual:
+                return commit
         return None
+
+    def _untold(self, name: str, until: int) -> list[StoredRow]:
+        """The rows of a view that became virtual, as that tells nothing. Those of a base relation are told to have gone."""
+        last = History(self.state, self.definitions, until - 1)
+        became_virtual = name in last.program.derived and name in self._later[until].virtual
+        return last.rows(last.program.relation(name)) if became_virtual else []
 
 
 def refuse_forgotten(since: int, oldest: int, commit: int) -> None:

@@ -111,7 +111,8 @@ class Redefinition:
         for name in self._once_views:
             self._tell(program.relation(name))
         self._compute([name for name in new.core.by_name if name in affected - set(new.bases)])
-        for name in sorted(change.aside.rows.keys() - program.by_name.keys()):
+        silent = {name for name in program.virtual if name in before.by_name and name not in before.derived}
+        for name in sorted(change.aside.rows.keys() & (silent | before.by_name.keys() - program.by_name.keys())):
             if rows := change.aside.read(name):
                 change.told(before.relation(name), [], rows)
         maintainer.prepare()

@@ -200,15 +200,18 @@ class Warehouse:
             return change.finish("define", choice)
 
     def store(self, views: str | Iterable[str], *, external: bool = False) -> Commit:
-        """Stores views from now on, or with ``external`` nothing of them. Their rows stay what they are."""
+        """Stores views from now on, or with ``external`` nothing of them, and so those that depend on each other with one of them.
+        Their rows stay what they are."""
         with self._changing(fresh=True) as change:
             program = change.program
             for view in [views] if isinstance(views, str) else views:
                 self._known_view(view, program)
-                how = {directive.kind for directive in program.directives if directive.relation == view} & {*UNSTORED}
-                if how != ({"external"} if external else set()):
-                    program = with_storage(program, view, external)
-                    change.catalog.add_definition(change.commit, Definition("external" if external else "store", view, ""))
+                for one in sorted(program.together_with({view})):
+                    how = {directive.kind for directive in program.directives if directive.relation == one} & {*UNSTORED}
+                    wanted = {"external"} if external and (one == view or "external" in how) else set()
+                    if how != wanted:
+                        program = with_storage(program, one, bool(wanted))
+                        change.catalog.add_definition(change.commit, Definition("external" if wanted else "store", one, ""))
             choice = self._choose_for(change, None, sum(kept.rows for kept in change.kept.values()))
             if program == change.program:
                 return Commit(None, choice.engine, "nothing new")
@@ -236,18 +239,23 @@ class Warehouse:
                 change.adopt(program, choice)  # violations are told, also of a view of which else nothing is
             return Leveled(change.finish("define", choice), violated)
 
-    def drop(self, name: str) -> Commit:
-        """Removes a relation with its rows and rules, or a type, unless something depends on it."""
+    def drop(self, *names: str) -> Commit:
+        """Removes relations with their rows and rules, or types, unless something else depends on them."""
         with self._changing(fresh=True) as change:
             program = change.program
-            if name not in {t.name for t in program.types}:
-                self._known(name, program)
-            dependents = dependents_of(name, program)
-            if dependents:
-                raise StoreError(problem("DROP_DEPENDENTS", relation=name, dependents=", ".join(dependents)))
-            change.catalog.add_definition(change.commit, Definition("drop", name, ""))
+            for name in names:
+                if name not in {t.name for t in change.program.types}:
+                    self._known(name, change.program)
+                dependents = [other for other in dependents_of(name, change.program) if other not in names]
+                if dependents:
+                    raise StoreError(problem("DROP_DEPENDENTS", relation=name, dependents=", ".join(dependents)))
             choice = Choice("embedded", "nothing to compute")
-            change.adopt(without(program, name), choice)
+            if not names:
+                return Commit(None, choice.engine, "nothing to drop")
+            for name in dict.fromkeys(names):
+                change.catalog.add_definition(change.commit, Definition("drop", name, ""))
+                program = without(program, name)
+            change.adopt(program, choice)
             return change.finish("drop", choice)
 
     # ---- rows

@@ -188,21 +188,21 @@ def define(
 @app.command(cls=Served)
 def drop(
     warehouse: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The relation, view or type to remove.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The relations, views or types to remove.")],
     url: UrlOption = None,
     token: TokenOption = None,
 ) -> None:
-    """Remove a relation with its rows and rules.
+    """Remove relations with their rows and rules.
 
-    It is refused while something depends on it. A type that nothing uses can be removed, too.
+    It is refused while something else depends on them. Types that nothing uses can be removed, too.
 
     \b
     Example:
       viewkeeper drop shop based_on
     """
     with opened_at(warehouse, token) as opened:
-        opened.drop(name)
-    typer.echo(f"dropped {name}")
+        opened.drop(*names)
+    typer.echo(f"dropped {', '.join(names)}")
 
 
 @app.command()

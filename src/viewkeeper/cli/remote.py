@@ -45,8 +45,8 @@ class Remote:
         body = {"program": text, "replace": replace, "strict": strict, "name": name}
         return _commit(self.client.run(calls.define(body)).told)
 
-    def drop(self, name: str) -> Commit:
-        return _commit(self.client.drop(name).told)
+    def drop(self, *names: str) -> Commit:
+        return _commit(self.client.drop(*names).told)
 
     def commit_file(self, path: Path | BinaryIO, strict: bool, dry_run: bool) -> Commit:
         return _commit(self.client.run(calls.commit(_content(path), None, "rows", dry_run, strict)).told)

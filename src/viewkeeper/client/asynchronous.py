@@ -81,9 +81,9 @@ class AsyncClient:
         """Adds relations, rules and facts."""
         return await self.run(calls.define({"program": program, "replace": replace, "strict": strict}))
 
-    async def drop(self, name: str) -> Committed:
-        """Removes a relation or a type."""
-        return await self.run(calls.define({"drop": name}))
+    async def drop(self, *names: str) -> Committed:
+        """Removes relations or types."""
+        return await self.run(calls.define({"drop": names}))
 
     # ---- asking
 

@@ -90,9 +90,9 @@ class Client:
         """Adds relations, rules and facts."""
         return self.run(calls.define({"program": program, "replace": replace, "strict": strict}))
 
-    def drop(self, name: str) -> Committed:
-        """Removes a relation or a type."""
-        return self.run(calls.define({"drop": name}))
+    def drop(self, *names: str) -> Committed:
+        """Removes relations or types."""
+        return self.run(calls.define({"drop": names}))
 
     # ---- asking
 

@@ -65,7 +65,7 @@ def commit(
 
 
 def define(body: Mapping[str, Any]) -> Steps[Committed]:
-    """A program, a script of SQL, or a name to drop."""
+    """A program, a script of SQL, or names to drop."""
     return committed((yield replace(Call.post("/v1/definitions", body, safe=False), long=True)))
 
 

@@ -293,18 +293,19 @@ class Program:
     @cached_property
     def external(self) -> frozenset[str]:
         """Views of which nothing is stored, those declared so or virtual, and those that depend on each other with one of them."""
-        return self._together_with(self._declared("external") | self._declared("virtual"))
+        return self.together_with(self._declared("external") | self._declared("virtual"))
 
     @cached_property
     def virtual(self) -> frozenset[str]:
         """Views of which nothing is told either, declared so, unless they depend on each other with one that is told. Violations are told."""
         told = self._declared("external") | self._declared("integrity")
-        return self._together_with(self._declared("virtual")) - self._together_with(told)
+        return self.together_with(self._declared("virtual")) - self.together_with(told)
 
     def _declared(self, kind: str) -> frozenset[str]:
         return frozenset(directive.relation for directive in self.directives if directive.kind == kind) & self.derived
 
-    def _together_with(self, named: AbstractSet[str]) -> frozenset[str]:
+    def together_with(self, named: AbstractSet[str]) -> frozenset[str]:
+        """These relations, and those that depend on each other with one of them."""
         if not named:
             return frozenset()
         from viewkeeper.program.strata import components, dependencies

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -34,22 +33,36 @@ def merge(base: Program, more: Program) -> tuple[Program, list[Problem]]:
             problems.append(_conflict("relation", relation, print_relation(old), print_relation(relation)))
     old_rules = set(base.rules)
     return (
-        Program(
-            base.types + tuple(t for t in more.types if t.name not in types),
-            base.relations + tuple(r for r in more.relations if r.name not in relations),
-            (*_not_renewed(base, more), *(d for d in more.directives if d not in base.directives)),
-            base.rules + tuple(r for r in more.rules if r not in old_rules),
-            base.pragmas + tuple(p for p in more.pragmas if p not in base.pragmas),
-            base.inner + tuple(r for r in more.inner if r.name not in {i.name for i in base.inner}),
+        _together(
+            Program(
+                base.types + tuple(t for t in more.types if t.name not in types),
+                base.relations + tuple(r for r in more.relations if r.name not in relations),
+                _directives(base, more),
+                base.rules + tuple(r for r in more.rules if r not in old_rules),
+                base.pragmas + tuple(p for p in more.pragmas if p not in base.pragmas),
+                base.inner + tuple(r for r in more.inner if r.name not in {i.name for i in base.inner}),
+            ),
+            more,
         ),
         problems,
     )
 
 
-def _not_renewed(base: Program, more: Program) -> Iterator[Directive]:
-    """The directives that stay: where a view is kept, and how an integrity view is taken, can be said anew."""
-    renewed = {(_said_once(d), d.relation) for d in more.directives if d not in base.directives}
-    return (d for d in base.directives if _said_once(d) is None or (_said_once(d), d.relation) not in renewed)
+def _directives(base: Program, more: Program) -> tuple[Directive, ...]:
+    """Those of both. Where a view is kept, and how an integrity view is taken, can be said anew: what is said last counts."""
+    last = {(_said_once(d), d.relation): d for d in (*base.directives, *more.directives) if _said_once(d) is not None}
+    return tuple(
+        dict.fromkeys(d for d in (*base.directives, *more.directives) if last.get((_said_once(d), d.relation), d) == d)
+    )
+
+
+def _together(program: Program, more: Program) -> Program:
+    """Views that depend on each other are kept alike: where one of them is kept is said anew for all of them."""
+    said = {d.relation for d in more.directives if d.kind in UNSTORED}
+    others = program.together_with(said) - said
+    return replace(
+        program, directives=tuple(d for d in program.directives if d.kind not in UNSTORED or d.relation not in others)
+    )
 
 
 def _said_once(directive: Directive) -> str | None:

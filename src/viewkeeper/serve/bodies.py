@@ -31,7 +31,7 @@ class TransactionBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DefinitionBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: a program, statements of SQL, the name of a relation to drop. ``name``: what messages call the program.
+    """One of: a program, statements of SQL, the name of a relation to drop, or several. ``name``: what messages call the program.
 
     ``strict``: refuse to compute a view anew that holds rows.
     """
@@ -41,7 +41,7 @@ class DefinitionBody(Struct, frozen=True, forbid_unknown_fields=True):
     replace: bool = False
     strict: bool = False
     sql: str | None = None
-    drop: Name | None = None
+    drop: Name | list[Name] | None = None
 
 
 class QueryBody(Struct, frozen=True, forbid_unknown_fields=True):

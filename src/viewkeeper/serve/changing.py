@@ -143,7 +143,7 @@ def _define(call: Call, body: DefinitionBody) -> DefinitionAnswer:
         commit = warehouse.define(body.program, body.name, replace=body.replace, strict=body.strict)
     else:
         assert body.drop is not None
-        commit = warehouse.drop(body.drop)
+        commit = warehouse.drop(*([body.drop] if isinstance(body.drop, str) else body.drop))
     service.committed(commit, defines=True)
     violations = violation_bodies(commit.violations)
     return DefinitionAnswer(
