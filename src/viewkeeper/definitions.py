@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from viewkeeper.errors import ProgramError, StoreError, problem
+from viewkeeper.errors import EvaluationError, Problem, ProgramError, StoreError, problem
 from viewkeeper.language import parse
 from viewkeeper.program.ast import Program, owner_of
 from viewkeeper.program.merge import with_integrity, with_storage, without
@@ -66,3 +69,23 @@ def dependents_of(name: str, program: Program) -> list[str]:
         return sorted(found - {name})
     relations = [r.name for r in program.relations if name in (type_.name for type_ in r.types)]
     return sorted(relations + [t.name for t in program.types if name in t.parts])
+
+
+@contextmanager
+def failures_told(program: Callable[[], Program]) -> Iterator[None]:
+    """Failures of functions are told of the views that people know, not of the relations that these are computed by."""
+    try:
+        yield
+    except EvaluationError as error:
+        known = program().by_name
+        raise EvaluationError(_told_of_known(found, known) for found in error.problems) from None
+
+
+def _told_of_known(found: Problem, known: Container[str]) -> Problem:
+    if found.span is not None or not found.parameters.get("relation"):
+        return found
+    name = str(found.parameters["relation"]).partition("$")[0]
+    while name and name not in known:
+        name = owner_of(name) or name.rpartition("_")[0]
+    where = f'a rule of "{name}"' if name else "the query"
+    return replace(found, parameters={**found.parameters, "where": where, "relation": name or None})

@@ -92,7 +92,7 @@ class State:
 
     @cached_property
     def tables(self) -> EmbeddedEngine:
-        """The catalog's database as an engine. There is one: the functions it needs belong to the connection."""
+        """The catalog's database as an engine."""
         from viewkeeper.engines.embedded import EmbeddedEngine
 
         hot = {kept.name for kept in self.kept.values() if kept.place == "hot"}

@@ -20,7 +20,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from viewkeeper.collecting import without_collecting
-from viewkeeper.definitions import Definitions, dependents_of
+from viewkeeper.definitions import Definitions, dependents_of, failures_told
 from viewkeeper.engines.choice import Choice, check_engine, choose_engine, choose_for_change
 from viewkeeper.engines.costs import DELETE, FIRST, INSERT, MANY, Task
 from viewkeeper.engines.session import cores_of, session_is_there
@@ -676,7 +676,9 @@ class Warehouse:
             catalog = Catalog.open(self.path, writable=False)
         try:
             with catalog.snapshot():
-                yield State(self.path, catalog, *self._definitions.contents(catalog), self._spark)
+                state = State(self.path, catalog, *self._definitions.contents(catalog), self._spark)
+                with failures_told(lambda: state.program):
+                    yield state
         except BaseException:
             catalog.close()
             raise
@@ -706,7 +708,8 @@ class Warehouse:
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )
                     try:
-                        yield change
+                        with failures_told(lambda: change.program):
+                            yield change
                     except (ViewkeeperError, _DryRun):
                         schema = writer.schema()
                         raise

@@ -7,6 +7,7 @@ row numbers and needs no copy. Of stored relations with few columns that nobody 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -46,6 +47,16 @@ BATCH = 50_000
 _CHECK_EVERY = 200_000  # virtual machine instructions between two looks for Ctrl-C
 
 
+class _Failed(threading.local):
+    """What a function of ours failed by in the statement that this thread executes, which SQLite does not tell. Several engines may
+    use a connection: its functions are those of the last one."""
+
+    by: BaseException | None = None
+
+
+_failed = _Failed()
+
+
 class EmbeddedEngine:
     """Runs core programs in a SQLite database.
 
@@ -62,7 +73,6 @@ class EmbeddedEngine:
         self.layers, self.indexes = Layered(connection), Indexing(self)
         self.dialect = SqliteDialect(lambda relation: "main" if relation in self.stored else "temp", self.layers)
         self._relations: dict[str, Relation] = {}
-        self._failure: BaseException | None = None
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._rows: dict[str, int] = {}
@@ -295,7 +305,7 @@ class EmbeddedEngine:
             try:
                 return function(*arguments)
             except BaseException as failure:
-                self._failure = failure
+                _failed.by = failure
                 raise
 
         return call
@@ -333,12 +343,12 @@ class EmbeddedEngine:
         late = overdue()
         if late is None:
             return 0
-        self._failure = late
+        _failed.by = late
         return 1
 
     def run(self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = (), relation: str | None = None) -> sqlite3.Cursor:
         """Executes a statement; what fails in it is told as a failure of the relation."""
-        self._failure = None
+        _failed.by = None
         try:
             return self.connection.execute(sql, parameters)
         except sqlite3.Error as error:
@@ -348,7 +358,7 @@ class EmbeddedEngine:
         self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = (), relation: str | None = None
     ) -> list[tuple[Any, ...]]:
         """All rows of a query; what fails in any of them is told as a failure of the relation."""
-        self._failure = None
+        _failed.by = None
         try:
             return self.connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
@@ -356,7 +366,7 @@ class EmbeddedEngine:
 
     def try_each(self, attempts: Iterable[tuple[str, Sequence[Any]]]) -> list[int]:
         """Executes statements one after the other; returns how many rows each has changed. One cursor for all is cheaper."""
-        self._failure = None
+        _failed.by = None
         cursor = self.connection.cursor()
         try:
             return [cursor.execute(sql, parameters).rowcount for sql, parameters in attempts]
@@ -368,14 +378,14 @@ class EmbeddedEngine:
 
     def _guard(self, action: Callable[[], T], relation: str | None = None) -> T:
         """Turns a failure inside SQLite into the error it stands for."""
-        self._failure = None
+        _failed.by = None
         try:
             return action()
         except sqlite3.Error as error:
             raise self._meaning(error, relation) from None
 
     def _meaning(self, error: sqlite3.Error, relation: str | None) -> BaseException:
-        failure = self._failure
+        failure = _failed.by
         if isinstance(failure, Failure):
             return evaluation_error(failure, relation)
         if failure is not None or str(error) == "interrupted":
