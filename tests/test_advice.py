@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.commands import viewkeeper
@@ -102,6 +103,13 @@ def test_a_warehouse_can_adapt_by_itself(shop: Warehouse, tmp_path: Path) -> Non
         with vk.open(tmp_path / "shop") as again:
             assert again.show("closure")[0].rows == rows
             assert everything(again) == before
+
+
+@pytest.mark.parametrize("commits", [0, -1, True, "five"])
+def test_so_many_transactions_cannot_be_played(shop: Warehouse, commits: Any) -> None:
+    with pytest.raises(StoreError) as error:
+        shop.advise(commits)
+    assert error.value.code == "BAD_PARAMETER"
 
 
 def test_a_strategy_is_known(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.playing import play, told
 from tests.streams import stream, stream_of, written_program
 
 import viewkeeper as vk
-from viewkeeper.errors import ProgramError, StoreError
+from viewkeeper.errors import EvaluationError, ProgramError, StoreError
 from viewkeeper.language import parse, parse_query
 from viewkeeper.rewrite.magic import QueryRules
 from viewkeeper.rewrite.passes import MAINTAINABLE, normalise, run_passes
@@ -131,6 +132,20 @@ def test_a_bound_goal_derives_only_what_it_needs(tmp_path: Path) -> None:
             shop.query('closure("a", X)', report=progress.append)
             rows.append(sum(one.rows for one in progress))
     assert rows[0] == rows[1] > 0
+
+
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_the_command_line_tells_what_a_goal_derives(tmp_path: Path, engine: str, spark_session: Any) -> None:
+    with vk.open(tmp_path / "w", create=True) as shop:
+        shop.define(CLOSURE)
+        shop.commit({"edge": [*pairs("ab bc"), *((f"n{i}", f"n{i + 1}") for i in range(40))]})
+    derived = {}
+    for goal in ('closure("a", X)', 'closure(X, "c")', 'closure("a", "c")', "closure(X, Y)"):
+        done = viewkeeper("query", str(tmp_path / "w"), goal, "--derived", "-e", engine)
+        assert done.code == 0
+        derived[goal] = int(done.err.removeprefix("derived ").split()[0].replace(",", ""))
+    *bound, everything = derived.values()
+    assert 0 < max(bound) < 20 and everything > 40 * 41 / 2
 
 
 @pytest.mark.parametrize("seed", sorted({*FAILED_ONCE, *range(10)}))
@@ -373,6 +388,31 @@ def test_an_answer_is_told_how_it_changes(goal: str, stored: bool, graph: Wareho
             assert held == set(graph.query(goal, as_of=number))
         assert held == set(graph.query(goal)) and numbers == sorted(numbers)
         assert list(asked.changes()) == []
+
+
+def test_failures_name_the_view_that_is_known(tmp_path: Path) -> None:
+    """Also where a view that has been external was derived by another engine on the same connection before."""
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(".decl a(x: number, y: number) .decl v(x: number, z: number) v(x, z) :- a(x, y), z = 10 / y. .external v")
+        shop.define(".decl t(x: number, s: number) t(x, s) :- a(x, _), s = sum z : { a(x, y), z = 10 / y }. .virtual t")
+        shop.define(
+            ".decl b(x: number) .decl od(x: number) .decl ev(x: number) od(x) :- b(x). od(x) :- ev(x). ev(x) :- od(x). .external od"
+        )
+        shop.commit({"a": [(1, 2)], "b": [(1,), (2,)]})
+
+        def failure(fails: Callable[[], object]) -> str:
+            with pytest.raises(EvaluationError) as refused:
+                fails()
+            assert refused.value.code == "DIVISION_BY_ZERO"
+            return str(refused.value).partition("\n")[0].partition(" by zero in ")[2]
+
+        assert failure(lambda: shop.commit({"a": [(1, 0)]})) == 'a rule of "v"'
+        shop.define(".virtual v")
+        shop.commit({"a": [(3, 0)]})
+        assert failure(lambda: shop.define(".external v")) == 'a rule of "v"'
+        assert failure(lambda: shop.query("v(3, x)")) == 'a rule of "v"'
+        assert failure(lambda: shop.query("t(x, y)")) == 'a rule of "t"'
+        assert failure(lambda: shop.query("n = sum z : { a(x, y), z = 10 / y }")) == "the query"
 
 
 def test_nothing_that_a_view_is_computed_by_is_stored(tmp_path: Path) -> None:

@@ -496,7 +496,8 @@ class Change(State):
         detail = {"reason": choice.reason, "views": [*views.values()]}
         self.catalog.add_commit(self.commit, kind, engine, seconds, detail, self.log.added)
         self.last = self.commit
-        rows = {name: self.kept[name].rows for name in sorted({*self.defined, *self.changes}) if name in self.kept}
+        told = [self.kept[name] for name in sorted({*self.defined, *self.changes}) if name in self.kept]
+        rows = {kept.name: None if kept.place == NOWHERE else kept.rows for kept in told}
         changes = dict(self.changes)
         return Commit(self.commit, engine, choice.reason, seconds, rows, changes=changes, views=views, violations=violations)
 

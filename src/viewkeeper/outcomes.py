@@ -108,7 +108,8 @@ class Leveled:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a change of the warehouse did. ``number`` is None where nothing had to be changed.
+    """What a change of the warehouse did. ``number`` is None where nothing had to be changed. ``rows``: how many what it changed has now,
+    None where nothing is stored.
 
     ``repeated``: its key was used before; ``number`` is that of the commit then, and nothing was changed now.
     """
@@ -117,7 +118,7 @@ class Commit:
     engine: str
     reason: str
     seconds: float = 0.0
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int | None] = field(default_factory=dict)
     inserted: dict[str, int] = field(default_factory=dict)
     changes: dict[str, Changed] = field(default_factory=dict)
     views: dict[str, Maintained] = field(default_factory=dict)

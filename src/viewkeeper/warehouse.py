@@ -597,6 +597,8 @@ class Warehouse:
         """
         from viewkeeper.advice import advise
 
+        if isinstance(commits, bool) or not isinstance(commits, int) or commits < 1:
+            raise StoreError(problem("BAD_PARAMETER", value=commits, parameter="commits", wanted="a number of at least 1"))
         with self._reading() as state:
             played, found = advise(state, self._definitions, commits)
         with suppress(StoreError), self._changing() as change:  # unless somebody else holds it, or it cannot be written

@@ -33,7 +33,7 @@ from viewkeeper.cli.output import (
 )
 from viewkeeper.cli.place import opened as opened_at
 from viewkeeper.cli.place import server_of
-from viewkeeper.cli.progress import progress_bar
+from viewkeeper.cli.progress import Steps, progress_bar
 from viewkeeper.cli.serving import serve, token
 from viewkeeper.errors import DataError, StoreError, problem
 
@@ -416,6 +416,7 @@ def query(
     as_of: Annotated[
         int | None, typer.Option("--as-of", metavar="COMMIT", help="Ask what was there after this commit.", show_default=False)
     ] = None,
+    derived: Annotated[bool, typer.Option("--derived", help="Tell how many rows were derived on the way.")] = False,
     engine: EngineOption = "auto",
     url: UrlOption = None,
     token: TokenOption = None,
@@ -431,12 +432,16 @@ def query(
       viewkeeper query shop 'package(p, _, s, kb), kb > 1000, s != "games"' --csv
       viewkeeper query shop 'n = count : { depends(_, "libc6") }'
       viewkeeper query shop 'based_on("bash", X)' --as-of 3
+      viewkeeper query shop 'based_on("bash", X)' --derived
     """
     if json + csv + (arrow is not None) > 1:
         raise typer.BadParameter("--json, --csv and --arrow exclude each other")
     with opened_at(warehouse, token, engine=engine) as opened, progress_bar() as report:
-        answer = opened.query(body, report=report, as_of=as_of)
+        steps = Steps(report)
+        answer = opened.query(body, report=steps, as_of=as_of)
     print_answer(answer, Form.JSON if json else Form.CSV if csv else Form.TABLE, arrow)
+    if derived:
+        steps.print()
 
 
 @app.command()

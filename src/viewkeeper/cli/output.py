@@ -123,7 +123,10 @@ def print_commit(commit: Commit) -> None:
     else:
         for name, rows in commit.rows.items():
             new = commit.inserted.get(name)
-            typer.echo(f"  {name}: {_count(rows, 'row')}" + (f", {new:,} new" if new is not None else ""))
+            more = f", {new:,} new" if new is not None else ""
+            if rows is None and name in commit.changes:
+                more = f", +{commit.changes[name].inserted_rows:,} -{commit.changes[name].deleted_rows:,}"
+            typer.echo(f"  {name}: {'nothing stored' if rows is None else _count(rows, 'row')}{more}")
         typer.echo(f"commit {commit.number} in {commit.seconds:.2f} s on {commit.engine} ({commit.reason})")
     if commit.rejected:
         typer.echo(f"{_count(commit.rejected, 'row')} left out; all of them are in {commit.rejects_file}", err=True)

@@ -7,10 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
 from viewkeeper.outcomes import Loading, silent
 
 if TYPE_CHECKING:
     from viewkeeper.outcomes import Progress, Report
+
+
+class Steps:
+    """How many rows a question has derived, relation by relation: told in the end, and as it goes to somebody else."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self._rows = report, dict[tuple[str, ...], int]()
+
+    def __call__(self, progress: Progress | Loading) -> None:
+        if not isinstance(progress, Loading):
+            self._rows[progress.relations] = progress.rows
+        self._report(progress)
+
+    def print(self) -> None:
+        if not self._rows:
+            typer.echo("how many rows were derived is not told through a server", err=True)
+            return
+        total = sum(self._rows.values())
+        each = ", ".join(f"{', '.join(relations)} {rows:,}" for relations, rows in self._rows.items())
+        typer.echo(f"derived {total:,} row{'' if total == 1 else 's'}: {each}", err=True)
 
 
 @contextmanager

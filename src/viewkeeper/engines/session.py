@@ -88,6 +88,7 @@ def require_spark() -> None:
 def local_session(master: str | None = None) -> SparkSession:
     """A session on this machine (or on the given master), tuned for one machine: few partitions, no web page."""
     require_spark()
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     active = _active_session()
@@ -119,6 +120,8 @@ def local_session(master: str | None = None) -> SparkSession:
             said.seek(0)
             lines = [*str(error).splitlines()[:1], *said.read().decode(errors="replace").splitlines()[-5:]]
             raise EngineError(problem("ENGINE_FAILED", engine="Spark", why="\n  ".join(lines))) from None
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True  # Python's side writes what fails as well
     atexit.register(_stop, session, os.getpid())
     return session
 

@@ -130,7 +130,7 @@ class DefinitionAnswer(Struct, frozen=True):
     engine: str
     reason: str
     seconds: float
-    rows: dict[str, int]
+    rows: dict[str, int | None]
     changes: dict[str, ChangedAnswer]
     violations: dict[str, ViolationBody]
     results: list[ResultAnswer]

@@ -19,6 +19,7 @@ from viewkeeper.sql.tables import altered_table, created_table, refuse_propertie
 from viewkeeper.sql.types import type_of_column
 
 _PROPERTIES: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.ExternalProperty: ("EXTERNAL", "A view without MATERIALIZED is external: nothing of it is stored."),
     exp.TemporaryProperty: ("a temporary view", "Leave TEMPORARY out, and drop the view when it has served."),
     exp.PartitionedByProperty: ("PARTITIONED BY", "Indexes are made as they are needed. Leave it out."),
 }
