@@ -138,6 +138,7 @@ def test_other_columns_and_a_drop_are_told(shop: vk.Warehouse) -> None:
         (Wanted("dear", (), "cents > 1, !row(item, 3)"), DataError, "BAD_ARGUMENT"),
         (Wanted("dear", (), "cents > count : { row(_, _) }"), DataError, "BAD_ARGUMENT"),
         (Wanted("dear", (), "cents >"), ProgramError, "SYNTAX"),
+        (Wanted("dear", (), "cents > 1), (cents < 9"), ProgramError, "SYNTAX"),
         (Wanted("dear", (), "nothing > 3"), ProgramError, "UNBOUND_VARIABLE"),
         (Wanted("dear", (), "item > 3"), ProgramError, "TYPE_COMPARISON"),
     ],
@@ -146,6 +147,20 @@ def test_what_cannot_be_wanted_is_refused(shop: vk.Warehouse, wanted: Wanted, ki
     with pytest.raises(kind) as refused:
         shop.check_wanted(wanted)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("where", "place"),
+    [("cents >", (1, 8)), ("cents > 1,\n nothing > 3", (2, 2)), ("cents > 1 // x\n, item > 3", (2, 3))],
+)
+def test_what_is_wrong_in_a_filter_has_its_place_there(shop: vk.Warehouse, where: str, place: tuple[int, int]) -> None:
+    with pytest.raises(ProgramError) as raised:
+        shop.rows_of(Wanted("dear", (), where))
+    [found] = raised.value.problems
+    assert found.span is not None
+    assert found.source is not None
+    assert (found.span.line, found.span.column) == place
+    assert (found.source.name, found.source.text) == ("<filter>", where)
 
 
 def test_hidden_relations_are_unknown(shop: vk.Warehouse) -> None:

@@ -115,6 +115,8 @@ class Redefinition:
         for name in sorted(change.aside.rows.keys() & (silent | before.by_name.keys() - program.by_name.keys())):
             if rows := change.aside.read(name):
                 change.told(before.relation(name), [], rows)
+                if name in silent:
+                    change.update(name)
         maintainer.prepare()
         change.cold.follow(self.choice, change.defined)
 

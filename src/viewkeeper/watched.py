@@ -16,9 +16,9 @@ from typing import Any
 from viewkeeper.answer import text_of
 from viewkeeper.changed import Changed, StoredRow, order
 from viewkeeper.definitions import Definitions
-from viewkeeper.errors import DataError, ProgramError, StoreError, closest, problem, shortened
+from viewkeeper.errors import DataError, Problem, ProgramError, Source, StoreError, closest, problem, shortened
 from viewkeeper.history import History, changes_of
-from viewkeeper.language import parse_query
+from viewkeeper.language import check_syntax, parse_query
 from viewkeeper.program.ast import Column, Constant, Program, Relation, TypeDeclaration, atoms_in
 from viewkeeper.program.printing import print_constant
 from viewkeeper.program.strata import dependencies, reach
@@ -30,6 +30,7 @@ from viewkeeper.store.log import Log, net
 LARGE = 200_000
 """A relation with more rows is not read as a whole for some of them."""
 _ROW = "row"
+_FILTER = "<filter>"
 _MOST_ROWS = 50_000
 """After so many rows what follows is told the next time."""
 
@@ -286,12 +287,22 @@ def _filter(where: str, relation: Relation, types: tuple[TypeDeclaration, ...]) 
     """How to find out which rows fit: the work, the relation to put the rows into that are looked at, and the one that has those that fit."""
     names = [variable(c.name, place) for place, c in enumerate(relation.columns)]
     row = Relation(_ROW, tuple(Column(name, c.type) for name, c in zip(names, relation.columns, strict=True)))
-    # The filter stands on a line of its own: a comment in it ends there.
-    asked, answer = parse_query(f"{_ROW}({', '.join(names)}), (\n{where}\n)", Program(types=types, relations=(row,)))
+    check_syntax(where, _FILTER)  # by itself: "a), (b" is no filter
+    try:
+        # It stands on lines of its own: a comment in it ends there.
+        asked, answer = parse_query(f"{_ROW}({', '.join(names)}), (\n{where}\n)", Program(types=types, relations=(row,)))
+    except ProgramError as error:
+        raise ProgramError(_in_filter(where, found) for found in error.problems) from None
     if len(list(atoms_in(asked.rules[-1].body))) != 1:
         hint = "A filter compares the columns of a row; define a view for what reads other relations."
         raise DataError(problem("BAD_ARGUMENT", why="the filter reads a relation", hint=hint))
     return Work.of(asked, {answer.name}), row, answer
+
+
+def _in_filter(where: str, found: Problem) -> Problem:
+    """A problem at its place in the filter, which began a line later in what was read."""
+    span = found.span and replace(found.span, line=found.span.line - 1, end_line=found.span.end_line - 1)
+    return replace(found, span=span, source=Source(_FILTER, where))
 
 
 @lru_cache(1000)

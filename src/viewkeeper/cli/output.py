@@ -227,7 +227,8 @@ def print_log(commits: Sequence[Logged]) -> None:
 
 def _way(how: Mapping[str, Any]) -> str:
     """How a view was brought up to date."""
-    derived = f", {how.get('rederived', 0):,} rederived" if how["strategy"] == "rederivation" else ""
+    rederived = how.get("rederived", 0)
+    derived = f", {rederived:,} rederived" if rederived or how["strategy"] == "rederivation" else ""
     took = f"{how['engine']}, {how['seconds'] * 1000:.1f} ms, {how['touched']:,} touched{derived}"
     return f"  {how['strategy']}, {took} ({how['reason']})"
 

@@ -20,7 +20,7 @@ from viewkeeper.program.safety import scope_variables
 from viewkeeper.program.types import NUMBER, Type
 from viewkeeper.program.typing import Typer
 
-__all__ = ["parse", "parse_query", "parse_row"]
+__all__ = ["check_syntax", "parse", "parse_query", "parse_row"]
 
 
 def parse(text: str, name: str = "<text>", base: Program | None = None, replacing: bool = False) -> Program:
@@ -69,6 +69,11 @@ def parse_query(text: str, program: Program) -> tuple[Program, Relation]:
     asked = replace(program, relations=(*program.relations, relation), rules=(*program.rules, rule))
     _raise(problems + check(asked, frozenset({relation.name} if problems else ())), source)
     return asked, relation
+
+
+def check_syntax(text: str, name: str) -> None:
+    """Refuses a text that is no body."""
+    _raise(read_body(text)[1], Source(name, text))
 
 
 def parse_row(text: str, program: Program) -> Atom:
