@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,6 @@ from viewkeeper.store.log import Log, net
 
 if TYPE_CHECKING:
     from viewkeeper.definitions import Definitions
-    from viewkeeper.engines.embedded import EmbeddedEngine
     from viewkeeper.outcomes import Report
     from viewkeeper.state import Work
 
@@ -55,22 +55,12 @@ class History:
         commits = {definition.commit for definition in self.state.catalog.definitions()}
         return {n: self.definitions.program_at(self.state.catalog, n) for n in sorted(commits) if n > self.commit}
 
-    def fill(self, engine: EmbeddedEngine, work: Work, program: Program) -> None:
-        """Gives an engine what the work reads."""
-        for name in sorted(work.inputs):
-            relation = program.relation(name)
-            current, came, went = self._taken_back(name)
-            if current:
-                engine.insert(name, self.state.rows(self.state.program.relation(name)))
-            engine.delete(relation, came)
-            engine.insert_rows(relation, went)
-
     def rows(self, relation: Relation) -> list[StoredRow]:
         """The rows of a relation."""
         from viewkeeper.program.arrow import rows_of_batch
 
         if relation.name in self.program.external:
-            return self._derived(relation)
+            return self._computed(self.program, relation)
         current, came, went = self._taken_back(relation.name)
         width = max(1, relation.arity)
         batches = self.state.rows(self.state.program.relation(relation.name)) if current else ()
@@ -80,30 +70,43 @@ class History:
     def answer(self, text: str, report: Report = silent) -> tuple[Relation, list[StoredRow]]:
         """The answer to a question."""
         from viewkeeper.language import parse_query
-        from viewkeeper.state import Work
 
         program, relation = parse_query(text, self.program)
-        return relation, self._computed(Work.asked(program, relation.name, self.state.kept), relation, program, report)
+        return relation, self._computed(program, relation, report)
 
-    def _derived(self, relation: Relation) -> list[StoredRow]:
+    def _computed(self, program: Program, relation: Relation, report: Report = silent) -> list[StoredRow]:
+        """The rows of a view, derived from what is there now and what was taken back of it."""
+        from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
+
+        work, taken_back = self._work(program, relation.name)
+        state = replace(self.state, kept={name: self.state.kept[name] for name in work.inputs}, spark=None)
+        with self.state.catalog.scratch(), state.engine("embedded", work) as engine:
+            for name, rows in taken_back.items():
+                engine.insert(name, [batch_of_rows(rows, work.core.relation(name))])
+            work.evaluate(engine, report)
+            batches = engine.read(relation, ordered=True)
+            return [row for batch in batches for row in rows_of_batch(batch, max(1, relation.arity))]
+
+    def _work(self, program: Program, goal: str) -> tuple[Work, dict[str, list[StoredRow]]]:
+        """How a view is derived from what is there now, and the rows that have to be put in for that."""
+        from viewkeeper.rewrite.take_back import came, take_back, went
         from viewkeeper.state import Work
 
-        program = self.program
-        return self._computed(Work.of(program, {relation.name}), relation, program)
-
-    def _computed(self, work: Work, relation: Relation, program: Program, report: Report = silent) -> list[StoredRow]:
-        from viewkeeper.engines.embedded import EmbeddedEngine
-        from viewkeeper.program.arrow import rows_of_batch
-
-        engine = EmbeddedEngine.private()
-        try:
-            engine.prepare(work.core)
-            self.fill(engine, work, program)
-            work.evaluate(engine, report)
-            rows = engine.read(relation, ordered=True)
-            return [row for batch in rows for row in rows_of_batch(batch, max(1, relation.arity))]
-        finally:
-            engine.close()
+        work = Work.of(program, {goal})
+        changed: dict[str, bool] = {}
+        rows: dict[str, list[StoredRow]] = {}
+        for name in work.inputs:
+            is_read, since, before = self._taken_back(name)
+            if since or before or not is_read:
+                changed[name] = is_read
+                rows |= {came(name): [*since], went(name): [*before]}
+        read = frozenset(name for name in work.inputs if changed.get(name, True))
+        core = _declared_as(self.state.program, work.core, read)
+        work = Work(take_back(core, changed), read)
+        if changed or program.external & core.by_name.keys():
+            sizes = {name: kept.rows for name, kept in self.state.kept.items()}
+            work = work.on_demand(goal, sizes | {name: len(found) for name, found in rows.items()})
+        return work, rows
 
     def _taken_back(self, name: str) -> tuple[bool, set[StoredRow], set[StoredRow]]:
         """Whether to start from what is there now or from nothing, what to take away from it, and what to add."""
@@ -133,6 +136,12 @@ class History:
         last = History(self.state, self.definitions, until - 1)
         became_virtual = name in last.program.derived and name in self._later[until].virtual
         return last.rows(last.program.relation(name)) if became_virtual else []
+
+
+def _declared_as(program: Program, core: Program, read: Collection[str]) -> Program:
+    """A core program of then that reads these relations as they are declared now, maybe with other names of columns."""
+    relations = tuple(program.relation(r.name) if r.name in read else r for r in core.relations)
+    return replace(core, relations=relations)
 
 
 def refuse_forgotten(since: int, oldest: int, commit: int) -> None:

@@ -50,13 +50,17 @@ class Work:
     @classmethod
     def asked(cls, program: Program, goal: str, kept: Mapping[str, Kept]) -> Work:
         """All rows of one view, and of the external ones that it reads what that takes."""
-        from viewkeeper.rewrite.magic import derive_goal
-
         work = cls.of(program, {goal})
         if not program.external & work.core.by_name.keys():
             return work
-        derived = derive_goal(work.core, goal, {name: one.rows for name, one in kept.items()})
-        return work if derived is None else cls(derived[0], work.inputs, derived[1])
+        return work.on_demand(goal, {name: one.rows for name, one in kept.items()})
+
+    def on_demand(self, goal: str, sizes: Mapping[str, int]) -> Work:
+        """The same for one of its views, with no more of the others than that takes; ``sizes``: how many rows what it reads has."""
+        from viewkeeper.rewrite.magic import derive_goal
+
+        derived = derive_goal(self.core, goal, sizes)
+        return self if derived is None else Work(derived[0], self.inputs, derived[1])
 
     def evaluate(self, engine: Engine, report: Callable[[Progress], None] = lambda progress: None) -> None:
         """Computes the views on an engine that holds the inputs."""

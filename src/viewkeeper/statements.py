@@ -199,15 +199,9 @@ class _Script:
 
     def rows(self, query: Query, state: State) -> tuple[pa.Table, Relation]:
         """The rows of a query; nothing is left behind of what it took to compute them."""
-        connection = state.catalog.connection
-        connection.execute("SAVEPOINT query")
-        try:
+        with state.catalog.scratch():
             alone = State(state.directory, state.catalog, state.program, state.kept, state.spark)
             return stored_answer(query, alone, self.house._choose(self.engine, state).engine)
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK TO query")
-                connection.execute("RELEASE query")
 
 
 @dataclass

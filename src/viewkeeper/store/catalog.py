@@ -255,6 +255,17 @@ class Catalog:
             if self.frozen is not None and self.frozen != _stamp(self.directory / FILE):
                 raise StoreError(problem("CHANGED_MEANWHILE", path=self.directory))
 
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Of what is made inside, temporary tables or what they are filled with, nothing stays."""
+        self.connection.execute("SAVEPOINT scratch")
+        try:
+            yield
+        finally:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK TO scratch")
+                self.connection.execute("RELEASE scratch")
+
     def _roll_back(self) -> None:
         """Ends a transaction that did not end well. If even that fails, closing the connection does it."""
         if self.connection.in_transaction:

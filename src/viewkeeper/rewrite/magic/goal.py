@@ -52,5 +52,5 @@ def _stored(literal: Literal, core: Program, demands: Demands) -> Literal:
         case Negation():
             atom = _stored(literal.atom, core, demands)
             assert isinstance(atom, Atom)
-            return Negation(atom)
+            return replace(literal, atom=atom)
     return literal

@@ -284,7 +284,7 @@ def state_of(literal: Literal, state: str) -> Literal:
         case Atom():
             return Atom(f"{literal.relation}${state}", arguments_of(literal))
         case Negation():
-            return Negation(Atom(f"{literal.atom.relation}${state}", arguments_of(literal.atom)))
+            return replace(literal, atom=Atom(f"{literal.atom.relation}${state}", arguments_of(literal.atom)))
     return literal
 
 
