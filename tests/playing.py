@@ -294,7 +294,10 @@ class Player:
             some = min((row for row in want[base.name] if len(row) > 1 and row[0] is not None), key=repr, default=None)
             if some is not None:
                 columns = columns.replace("c0", literal(some[0], base.types[0]), 1)
-                got, right = set(again.query(f"{base.name}({columns})", as_of=number)), {r for r in want[base.name] if r[0] == some[0]}
+                got, right = (
+                    set(again.query(f"{base.name}({columns})", as_of=number)),
+                    {r for r in want[base.name] if r[0] == some[0]},
+                )
                 if {(some[0], *row) for row in got} != right:
                     raise Wrong("as of, a part", number, base.name, columns, got, right)
 

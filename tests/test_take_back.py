@@ -41,7 +41,9 @@ def test_the_rules() -> None:
 
 
 @pytest.mark.parametrize("kind", ["virtual", "external"])
-def test_what_was_is_derived_without_a_copy_of_what_is_there(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_is_derived_without_a_copy_of_what_is_there(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
         shop.define(f"{CLOSURE}.{kind} closure")
         shop.commit({"edge": [("a", "b"), ("b", "c"), *((f"n{i}", f"n{i + 1}") for i in range(200))]})
