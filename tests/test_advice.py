@@ -51,6 +51,20 @@ def test_views_are_judged_by_the_last_transactions(shop: Warehouse) -> None:
     assert [shop.explain(one.view).cost.advised for one in advice] == advice  # type: ignore[union-attr]
 
 
+def test_explain_compares_by_itself(shop: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.commit({"edge": [(30, 100)], "note": [(1000, "another remark")]})
+    last, before = shop.last(), everything(shop)
+    cost = shop.explain("closure").cost
+    assert cost is not None and cost.advised is not None
+    assert (cost.advised.view, cost.advised.is_external, cost.advised.rows) == ("closure", False, len(before["closure"]))
+    assert cost.advised.size == cost.size > 0 and cost.advised.external > cost.advised.stored > 0
+    assert shop.last() == last and everything(shop) == before
+    monkeypatch.setattr("viewkeeper.advice._PATIENCE", 0.0)
+    assert shop.explain("closure").cost.advised is None  # type: ignore[union-attr]
+    shop.define(".virtual long_note")
+    assert shop.explain("long_note").cost is None
+
+
 def test_advice_is_followed(shop: Warehouse, tmp_path: Path) -> None:
     shop.commit({"edge": [(30, 100)], "note": [(1000, "another remark")]})
     before = everything(shop)

@@ -47,7 +47,7 @@ class Cost:
     seconds: tuple[tuple[str, int, float], ...]
     """A strategy, how many changes it brought in, and the median of their seconds."""
     advised: Advice | None = None
-    """What ``advise`` measured last."""
+    """What ``advise`` measured last, or would now."""
 
 
 @dataclass(frozen=True)

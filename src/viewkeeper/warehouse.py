@@ -582,12 +582,17 @@ class Warehouse:
             return changes_of(state, self._definitions, commit)
 
     def explain(self, view: str) -> Explained:
-        """How a view is kept: strategy, rules, statements and indexes."""
+        """How a view is kept: strategy, rules, statements and indexes; and what it takes stored and external."""
+        from viewkeeper.advice import glance
         from viewkeeper.explain import cost_of, explain
 
         with self._reading() as state:
             self._known_view(view, state.program)
+            if view in state.program.virtual:
+                return explain(state.program, state.kept, view)
             cost = cost_of(view, state.kept[view], state.catalog)
+            if cost.advised is None:
+                cost = replace(cost, advised=glance(view, state, self._definitions))
             return replace(explain(state.program, state.kept, view), cost=cost)
 
     def advise(self, commits: int = 50) -> tuple[int, list[Advice]]:

@@ -252,7 +252,7 @@ def print_explained(explained: Explained, rules: bool, sql: bool) -> None:
 
 
 def _print_cost(cost: Cost) -> None:
-    held = "nothing is stored" if cost.rows is None else f"{_count(cost.rows, 'row')} in {cost.size / 2**20:,.1f} MB"
+    held = "nothing is stored" if cost.rows is None else f"{_count(cost.rows, 'row')} in {_space(cost.size)}"
     seen = [f"{how} {seconds * 1000:,.2f} ms (median of {number:,})" for how, number, seconds in cost.seconds]
     typer.echo(f"\nspace: {held}")
     typer.echo(f"changes of late: {', '.join(seen) or 'none'}")
@@ -260,10 +260,16 @@ def _print_cost(cost: Cost) -> None:
         typer.echo("`viewkeeper advise` compares storing it with deriving it on demand")
         return
     one = cost.advised
-    typer.echo(
-        f"stored, as last advised: a change takes {one.stored * 1000:,.2f} ms, {_count(one.rows, 'row')} take {one.size / 2**20:,.1f} MB"
-    )
+    typer.echo(f"stored: a change takes {one.stored * 1000:,.2f} ms, {_count(one.rows, 'row')} take {_space(one.size)}")
     typer.echo(f"external: a change takes {one.external * 1000:,.2f} ms, and no space")
+
+
+def _space(size: int) -> str:
+    """
+    >>> _space(0), _space(12_288), _space(3_500_000)
+    ('0 kB', '12 kB', '3.3 MB')
+    """
+    return f"{size / 2**20:,.1f} MB" if size >= 2**20 else f"{size / 2**10:,.0f} kB"
 
 
 def print_relations(shown: Sequence[Shown], detailed: bool) -> None:
@@ -292,7 +298,7 @@ def print_advice(played: int, advice: Sequence[Advice]) -> None:
             a.view,
             "external" if a.is_external else "stored",
             f"{a.rows:,}",
-            f"{a.size / 2**20:,.1f} MB",
+            _space(a.size),
             f"{a.stored * 1000:,.2f} ms",
             f"{a.external * 1000:,.2f} ms",
             "external" if a.external_is_better else "store",
