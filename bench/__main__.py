@@ -27,6 +27,7 @@ SECTIONS = {
     "dense": "bench.dense",
     "batches": "bench.batches",
     "tpch": "bench.tpch",
+    "subscriptions": "bench.subscriptions",
     "paper": "bench.paper",
     "integrity": "bench.integrity",
     "serving": "bench.serving",
