@@ -51,16 +51,22 @@ def test_views_are_judged_by_the_last_transactions(shop: Warehouse) -> None:
     assert [shop.explain(one.view).cost.advised for one in advice] == advice  # type: ignore[union-attr]
 
 
+def failing_copy(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_explain_compares_by_itself(shop: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.commit({"edge": [(30, 100)], "note": [(1000, "another remark")]})
     last, before = shop.last(), everything(shop)
     cost = shop.explain("closure").cost
     assert cost is not None and cost.advised is not None
     assert (cost.advised.view, cost.advised.is_external, cost.advised.rows) == ("closure", False, len(before["closure"]))
-    assert cost.advised.size == cost.size > 0 and cost.advised.external > cost.advised.stored > 0
+    assert cost.advised.size == cost.size > 0 and cost.advised.external > 0 and cost.advised.stored > 0
     assert shop.last() == last and everything(shop) == before
-    monkeypatch.setattr("viewkeeper.advice._PATIENCE", 0.0)
-    assert shop.explain("closure").cost.advised is None  # type: ignore[union-attr]
+    for name, value in (("_PATIENCE", 0.0), ("_SMALL", 1 << 10), ("_copy", failing_copy)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"viewkeeper.advice.{name}", value)
+            assert shop.explain("closure").cost.advised is None  # type: ignore[union-attr]
     shop.define(".virtual long_note")
     assert shop.explain("long_note").cost is None
 

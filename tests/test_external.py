@@ -14,6 +14,7 @@ from tests.playing import play, told
 from tests.streams import stream, stream_of, written_program
 
 import viewkeeper as vk
+from viewkeeper.cli.progress import Steps
 from viewkeeper.errors import EvaluationError, ProgramError, StoreError
 from viewkeeper.language import parse, parse_query
 from viewkeeper.rewrite.magic import QueryRules
@@ -146,6 +147,26 @@ def test_the_command_line_tells_what_a_goal_derives(tmp_path: Path, engine: str,
         derived[goal] = int(done.err.removeprefix("derived ").split()[0].replace(",", ""))
     *bound, everything = derived.values()
     assert 0 < max(bound) < 20 and everything > 40 * 41 / 2
+
+
+def test_all_that_a_goal_derives_is_told(tmp_path: Path) -> None:
+    """Rules that ask for more on the way are evaluated again and again; what they derive is told by the names that people know."""
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(
+            CLOSURE + ".decl top(x: symbol, y: symbol) external top(x, y) :- closure(x, z), closure(z, y), !closure(y, z)."
+        )
+        shop.commit({"edge": pairs("ab bc cd db de")})
+        visits: list[int] = []
+
+        def note(progress: Any) -> None:
+            if progress.iteration == 0:
+                visits.append(0)
+            visits[-1] = progress.rows
+
+        steps = Steps(note)
+        shop.query('top("a", X)', report=steps)
+    assert len(visits) > len(steps.rows) and sum(steps.rows.values()) == sum(visits)
+    assert steps.rows.keys() == {"closure", "top", "answer"}
 
 
 @pytest.mark.parametrize("seed", sorted({*FAILED_ONCE, *range(10)}))

@@ -415,6 +415,9 @@ def test_what_others_read_keeps_its_columns(shop: Warehouse) -> None:
     told = refusal(shop, "CREATE OR REPLACE MATERIALIZED VIEW sold AS SELECT item FROM sale")
     columns = "(item BIGINT) with rows that may repeat instead of (item BIGINT, amount BIGINT, sales BIGINT NOT NULL)"
     assert told.startswith(f'error[SQL_REPLACED]: view "sold" would have other columns, {columns}, and is read by top\n')
+    shop.define(".type Id <: symbol .decl named(x: Id) .decl v, w(x: Id) v(x) :- named(x). w(x) :- v(x).")
+    told = refusal(shop, "CREATE OR REPLACE VIEW v AS SELECT DISTINCT concat(x, 'a') AS x FROM named")
+    assert "other columns, .decl v(x: symbol) instead of .decl v(x: Id)" in told
     told = refusal(shop, "CREATE OR REPLACE MATERIALIZED VIEW sold AS SELECT * FROM top")
     assert told.startswith('error[SQL_REPLACED]: view "sold" would read "top", which reads it\n')
     assert refusal(shop, "DROP VIEW sold").startswith('error[DROP_DEPENDENTS]: "sold" cannot be dropped: top')

@@ -188,6 +188,23 @@ def test_views_that_depend_on_each_other_are_kept_alike(graph: Warehouse) -> Non
         assert same.program == graph.program
 
 
+@pytest.mark.parametrize("said", [".external odd", ".virtual odd"])
+@pytest.mark.parametrize(
+    "before", [".external odd .external even", ".virtual even", ".external even .virtual odd", ".external odd"]
+)
+def test_where_views_were_kept_together_outlasts_what_kept_them_together(graph: Warehouse, before: str, said: str) -> None:
+    rules = "odd(x) :- even(x). odd(x) :- given(x). even(x) :- odd(x). "
+    graph.define(f".decl given(x: symbol) .decl odd(x: symbol) .decl even(x: symbol) {rules} {before}")
+    graph.define(said)
+    graph.define(".decl odd(x: symbol) odd(x) :- given(x).", replace=True)
+    for shop in (graph, vk.open(graph.path)):
+        places = {shown.relation.name: shown.place for shown in shop.show()}
+        assert places["odd"] == "catalog"
+        assert places["even"] == ("catalog" if "even" not in before else f"nothing: {said.split()[0][1:]}")
+        shop.commit({"given": [(f"n{shop.last()}",)]})
+        assert rows(shop, "even(x)") == rows(shop, "odd(x)") and right(shop)
+
+
 def test_drop_a_type(shop: Warehouse) -> None:
     shop.define(".type City <: symbol .type Place = City | Village .type Village <: symbol .decl home(c: City)")
     with refused("DROP_DEPENDENTS") as told:

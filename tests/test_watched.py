@@ -12,6 +12,7 @@ import pytest
 import viewkeeper as vk
 from viewkeeper.errors import DataError, EngineError, EvaluationError, ProgramError, StoreError
 from viewkeeper.held import Held
+from viewkeeper.history import History
 from viewkeeper.warehouse import at_most
 from viewkeeper.watched import Wanted, json_rows, told_columns
 
@@ -211,6 +212,39 @@ def test_a_base_relation_that_becomes_a_virtual_view_has_what_it_had(shop: vk.Wa
     assert told(held) == [(shop.last(), [("delete", (1,)), ("delete", (2,)), ("delete", (5,))])]
 
 
+def test_a_base_relation_that_is_an_external_view_now_has_what_it_had(shop: vk.Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl r(x: number) r(5). r(6). .decl q(x: number) q(x) :- r(x).")
+    shop.commit({"a": [(1,)]})
+    since, held = shop.last(), shop.ask("r(x), x > 0")
+    shop.define("r(x) :- a(x), x < 2. .external r")
+    shop.commit({"a": [(0,)]})
+    for question in ("r(x)", "r(x), x > 0", "q(x)"):
+        assert list(shop.query(question, as_of=since)) == [(5,), (6,)]
+    assert list(shop.query("a(x), !r(x)", as_of=since)) == [(1,)]
+    assert told(held) == [(since + 1, [("insert", (1,))])]
+
+
+def test_a_virtual_view_is_followed_from_before_there_was_one(shop: vk.Warehouse) -> None:
+    since = shop.last()
+    shop.define(".decl a(x: number)")
+    shop.define(".decl v(x: number) v(x) :- a(x). .virtual v")
+    shop.commit({"a": [(1,)]})
+    for gather in (False, True):
+        [step] = shop.follow(Wanted("v"), since, gather=gather).steps
+        assert (step.commit, step.changed.stored) == (shop.last(), ([(1,)], []))
+    assert not shop.follow(Wanted("v"), since, since + 1).steps
+
+
+def test_failures_of_what_was_name_what_there_was(shop: vk.Warehouse) -> None:
+    shop.define(".decl a(x: number) .decl a_b(x: number) a_b(y) :- a(x), y = 12 / x. .virtual a_b")
+    shop.commit({"a": [(0,)]})
+    since = shop.last()
+    shop.drop("a_b")
+    with pytest.raises(EvaluationError) as refused:
+        shop.query("a_b(x)", as_of=since)
+    assert 'in a rule of "a_b"' in str(refused.value)
+
+
 def test_an_answer_goes_on_when_it_can_be_asked_for_again(shop: vk.Warehouse) -> None:
     shop.define(".decl a(x: number) .decl v(x: number) v(x) :- a(x).")
     shop.commit({"a": [(1,), (2,)]})
@@ -226,14 +260,22 @@ def test_an_answer_goes_on_when_it_can_be_asked_for_again(shop: vk.Warehouse) ->
     assert told(held) == [(again, [("delete", (1,))]), (again + 1, [("insert", (3,))])]
 
 
-def test_an_answer_goes_on_behind_what_failed(shop: vk.Warehouse) -> None:
-    shop.define(".decl a(x: number) .decl v(x: number) v(y) :- a(x), y = 12 / x. .virtual v")
+def test_an_answer_goes_on_behind_what_failed(shop: vk.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.define(".decl b(x: number) .decl a(x: number) .decl v(x: number) v(y) :- a(x), y = 12 / x. .virtual v")
     shop.commit({"a": [(1,)]})
     held = shop.ask("v(x)")
     shop.commit({"a": [(0,), (2,)]})
     with pytest.raises(EvaluationError) as refused:
         told(held)
     assert refused.value.code == "DIVISION_BY_ZERO"
+    for x in range(5):  # cannot mend it, so nothing is derived for them
+        shop.commit({"b": [(x,)]})
+    asked: list[object] = []
+    answer = History.answer
+    monkeypatch.setattr(History, "answer", lambda *arguments: asked.append(arguments) or answer(*arguments))
+    with pytest.raises(EvaluationError):
+        told(held)
+    assert len(asked) == 2
     shop.commit(deletes={"a": [(0,)]})
     assert told(held) == [(shop.last(), [("insert", (6,))])]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from viewkeeper.engines.names import sql_name
-from viewkeeper.errors import EngineError, StoreError, problem
+from viewkeeper.errors import StoreError, ViewkeeperError, problem
 from viewkeeper.history import changes_of
 from viewkeeper.program.patience import at_most, overdue
 from viewkeeper.store.catalog import FILE, NOWHERE
@@ -88,12 +88,13 @@ def advise(state: State, definitions: Definitions, commits: int) -> tuple[int, l
 
 def glance(view: str, state: State, definitions: Definitions) -> Advice | None:
     """What ``advise`` tells of a view, if that takes next to no time."""
-    if (state.directory / FILE).stat().st_size > _SMALL:
+    [[size]] = state.catalog.connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+    if size > _SMALL:
         return None
     try:
         with at_most(_PATIENCE):
             _, found = advise(state, definitions, _FEW)
-    except (EngineError, StoreError):
+    except (ViewkeeperError, sqlite3.Error, OSError):  # the copies are our affair
         return None
     return next((one for one in found if one.view == view), None)
 
@@ -116,15 +117,18 @@ def _copy(state: State, path: Path) -> None:
 
 
 def _played(copy: Warehouse, workload: list[dict[str, Changed]]) -> dict[str, float]:
-    """Takes the transactions back and makes them again, twice, so that all is prepared; the mean seconds of each view."""
-    for _ in range(2):
-        found: dict[str, list[float]] = {}
+    """Takes the transactions back and makes them again; the mean seconds of each view.
+
+    The first time prepares; of two others the faster one counts for each transaction, as a busy machine halts one now and then.
+    """
+    times = []
+    for _ in range(3):
         for changes in workload:
             _commit(copy, changes, back=True)
-        for changes in reversed(workload):
-            for view, seconds in _commit(copy, changes, back=False).items():
-                found.setdefault(view, []).append(seconds)
-    return {view: statistics.fmean([*seconds, *[0.0] * (len(workload) - len(seconds))]) for view, seconds in found.items()}
+        times.append([_commit(copy, changes, back=False) for changes in reversed(workload)])
+    best = [{view: min(one[view], other.get(view, one[view])) for view in one} for one, other in zip(*times[1:], strict=True)]
+    views = {view for one in best for view in one}
+    return {view: statistics.fmean(one.get(view, 0.0) for one in best) for view in views}
 
 
 def _commit(copy: Warehouse, changes: Mapping[str, Changed], back: bool) -> dict[str, float]:

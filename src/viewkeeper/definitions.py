@@ -43,6 +43,11 @@ class Definitions:
             self._folded[count + 1] = self.fold(self._folded[count], definitions[count])
         return self._folded[len(definitions)]
 
+    def names(self, catalog: Catalog) -> frozenset[str]:
+        """All relations that there are or have been."""
+        self.program(catalog)
+        return frozenset().union(*(program.by_name for program in self._folded.values()))
+
     def fold(self, program: Program, definition: Definition) -> Program:
         if definition.kind == "drop":
             return without(program, definition.name)
@@ -72,12 +77,12 @@ def dependents_of(name: str, program: Program) -> list[str]:
 
 
 @contextmanager
-def failures_told(program: Callable[[], Program]) -> Iterator[None]:
+def failures_told(names: Callable[[], Container[str]]) -> Iterator[None]:
     """Failures of functions are told of the views that people know, not of the relations that these are computed by."""
     try:
         yield
     except EvaluationError as error:
-        known = program().by_name
+        known = names()
         raise EvaluationError(_told_of_known(found, known) for found in error.problems) from None
 
 

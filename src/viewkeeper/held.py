@@ -47,6 +47,8 @@ def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterat
     defining = {definition.commit for definition in state.catalog.definitions()}
     failed: ViewkeeperError | None = None
     for number in range(held.commit + 1, last + 1):
+        if failed is not None and number not in defining and not _may_mend(failed, held.text, number, state, definitions):
+            continue
         try:
             if number > held.commit + 1 or (number in defining and _redefined(held.text, number, state, definitions)):
                 changed = _compared(held.text, held.commit, number, state, definitions)
@@ -60,6 +62,15 @@ def answer_changes(held: Held, state: State, definitions: Definitions) -> Iterat
             yield number, changed
     if failed is not None:
         raise failed
+
+
+def _may_mend(failed: ViewkeeperError, text: str, number: int, state: State, definitions: Definitions) -> bool:
+    """Whether a question that had no answer may have one after a commit that defines nothing: not if it cannot be asked."""
+    if isinstance(failed, ProgramError):
+        return False
+    program, relation = parse_query(text, definitions.program_at(state.catalog, number))
+    entries = {entry.relation for entry in Log(state.catalog).entries(number - 1, number)}
+    return not entries.isdisjoint(reach(dependencies(program), {relation.name}))
 
 
 def _change(text: str, number: int, state: State, definitions: Definitions) -> Changed | None:

@@ -81,6 +81,9 @@ class History:
         work, taken_back = self._work(program, relation.name)
         state = replace(self.state, kept={name: self.state.kept[name] for name in work.inputs}, spark=None)
         with self.state.catalog.scratch(), state.engine("embedded", work) as engine:
+            for name in sorted(work.inputs):
+                if self.state.kept[name].place == NOWHERE:  # it is a view now
+                    engine.insert(name, self.state.rows(self.state.program.relation(name)))
             for name, rows in taken_back.items():
                 engine.insert(name, [batch_of_rows(rows, work.core.relation(name))])
             work.evaluate(engine, report)

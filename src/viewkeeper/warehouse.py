@@ -208,7 +208,7 @@ class Warehouse:
                 self._known_view(view, program)
                 for one in sorted(program.together_with({view})):
                     how = {directive.kind for directive in program.directives if directive.relation == one} & {*UNSTORED}
-                    wanted = {"external"} if external and (one == view or "external" in how) else set()
+                    wanted = {"external"} if external and (one == view or how) else set()
                     if how != wanted:
                         program = with_storage(program, one, bool(wanted))
                         change.catalog.add_definition(change.commit, Definition("external" if wanted else "store", one, ""))
@@ -684,7 +684,7 @@ class Warehouse:
         try:
             with catalog.snapshot():
                 state = State(self.path, catalog, *self._definitions.contents(catalog), self._spark)
-                with failures_told(lambda: state.program):
+                with failures_told(lambda: self._definitions.names(catalog)):
                     yield state
         except BaseException:
             catalog.close()
@@ -715,7 +715,7 @@ class Warehouse:
                         self.path, writer.catalog, program, kept, self._spark, number, self.hot_rows, writer, strict, report
                     )
                     try:
-                        with failures_told(lambda: change.program):
+                        with failures_told(lambda: change.program.by_name):
                             yield change
                     except (ViewkeeperError, _DryRun):
                         schema = writer.schema()

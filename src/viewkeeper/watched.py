@@ -179,22 +179,25 @@ def _derived_changes(wanted: Wanted, since: int, last: int, state: State, defini
     commits: dict[int, set[str]] = {d.commit: {wanted.view} for d in state.catalog.definitions() if since < d.commit <= last}
     for entry in Log(state.catalog).entries(since, last):
         commits.setdefault(entry.commit, set()).add(entry.relation)
-    steps, before = list[Step](), find(wanted, state, definitions, since)
+    there_then = wanted.view in definitions.program_at(state.catalog, since).by_name
+    steps, before = list[Step](), find(wanted, state, definitions, since) if there_then else None
     for commit in sorted(commits):
         program = definitions.program_at(state.catalog, commit)
         if wanted.view not in program.by_name:
+            if before is None:
+                continue
             return Told(last, reset="it was defined anew")
         if not (reach(dependencies(program), {wanted.view}) | {wanted.view}) & commits[commit]:
             continue
         after = find(wanted, state, definitions, commit)
-        if not same_columns(before.relation, after.relation):
+        if before is not None and not same_columns(before.relation, after.relation):
             return Told(last, reset="its columns have changed")
-        there, was = set(after.rows), set(before.rows)
+        there, was = set(after.rows), set(before.rows if before is not None else ())
         if there != was:
             changed = Changed.of(after.relation, list(there - was), list(was - there))
             steps.append(Step(commit, commit, changed))
         before = after
-    return Told(last, _gathered(steps, before.relation) if gather else tuple(steps))
+    return Told(last, _gathered(steps, state.program.relation(wanted.view)) if gather else tuple(steps))
 
 
 def _fitting(found: list[tuple[int, Changed]], fits: Fitting, relation: Relation) -> list[Step]:

@@ -188,7 +188,7 @@ def define(
 @app.command(cls=Served)
 def drop(
     warehouse: Place,
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The relations, views or types to remove.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The relations, views or types to remove.")],
     url: UrlOption = None,
     token: TokenOption = None,
 ) -> None:
@@ -202,7 +202,7 @@ def drop(
     """
     with opened_at(warehouse, token) as opened:
         opened.drop(*names)
-    typer.echo(f"dropped {', '.join(names)}")
+    typer.echo(f"dropped {', '.join(dict.fromkeys(names))}")
 
 
 @app.command()
@@ -334,8 +334,9 @@ def explain(
 ) -> None:
     """Tell how a view is kept.
 
-    The strategy and why, the relations that are kept for its sake, and the indexes. A view outside recursion is kept by
-    counting derivations, an aggregate by totals for each group, a recursive view by maintenance rules.
+    The strategy and why, the relations that are kept for its sake, and the indexes; the space it takes, and how long changes
+    take with its rows stored and without. A view outside recursion is kept by counting derivations, an aggregate by totals
+    for each group, a recursive view by maintenance rules.
 
     \b
     Examples:

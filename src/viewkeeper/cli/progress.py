@@ -19,20 +19,34 @@ class Steps:
     """How many rows a question has derived, relation by relation: told in the end, and as it goes to somebody else."""
 
     def __init__(self, report: Report) -> None:
-        self._report, self._rows = report, dict[tuple[str, ...], int]()
+        self._report, self.rows = report, dict[str, int]()
+        self._last = 0
 
     def __call__(self, progress: Progress | Loading) -> None:
         if not isinstance(progress, Loading):
-            self._rows[progress.relations] = progress.rows
+            # Whoever asks for more on the way comes back later, and begins with 0 again.
+            before = self._last if progress.iteration else 0
+            self._last = progress.rows
+            name = ", ".join(dict.fromkeys(_known(relation) for relation in progress.relations))
+            self.rows[name] = self.rows.get(name, 0) + progress.rows - before
         self._report(progress)
 
     def print(self) -> None:
-        if not self._rows:
+        if not self.rows:
             typer.echo("how many rows were derived is not told through a server", err=True)
             return
-        total = sum(self._rows.values())
-        each = ", ".join(f"{', '.join(relations)} {rows:,}" for relations, rows in self._rows.items())
+        total = sum(self.rows.values())
+        each = ", ".join(f"{name} {rows:,}" for name, rows in self.rows.items())
         typer.echo(f"derived {total:,} row{'' if total == 1 else 's'}: {each}", err=True)
+
+
+def _known(relation: str) -> str:
+    """The name that people know of what is derived for a relation.
+
+    >>> _known("closure"), _known("closure$m_bf"), _known("heavy?1"), _known("answer")
+    ('closure', 'closure', 'heavy', 'answer')
+    """
+    return relation.partition("$")[0].partition("?")[0]
 
 
 @contextmanager

@@ -117,10 +117,10 @@ class EmbeddedEngine:
         if not numbered and is_narrow(relation):
             columns.append(f"PRIMARY KEY ({unique})")
             kind = "STRICT, WITHOUT ROWID"
-        self.execute(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) {kind}")
+        self.run(f"CREATE TABLE IF NOT EXISTS {self.dialect.table(relation.name)} ({', '.join(columns)}) {kind}")
         known = self.key_names(relation.name)
         if not known or known != [sql_name(relation.columns[i].name) for i in unique_columns(relation)]:
-            self.execute(
+            self.run(
                 f"CREATE UNIQUE INDEX IF NOT EXISTS {where}.{name(unique_name(relation))}"
                 f" ON {name(sql_name(relation.name))} ({unique})"
             )
@@ -144,7 +144,7 @@ class EmbeddedEngine:
         """About how many rows a relation has: the number of its last one, or counted as far as that takes no time."""
         if not self.key_names(relation):
             return self._top(relation)
-        [[rows]] = self.execute(f"SELECT count(*) FROM (SELECT 1 FROM {self.dialect.table(relation)} LIMIT {SMALLEST})")
+        [[rows]] = self.run(f"SELECT count(*) FROM (SELECT 1 FROM {self.dialect.table(relation)} LIMIT {SMALLEST})")
         return int(rows) if rows < SMALLEST else max(rows, self.told(relation), self._filled.get(relation, 0))
 
     def filled(self, relation: str, rows: int) -> None:
@@ -153,19 +153,19 @@ class EmbeddedEngine:
 
     def clear(self, relation: str) -> None:
         """Removes all rows."""
-        self.execute(f"DELETE FROM {self.dialect.table(relation)}")
+        self.run(f"DELETE FROM {self.dialect.table(relation)}")
         self._rows.pop(relation, None)
 
     def drop_temporary(self) -> None:
         """Removes the relations that are not stored."""
         for relation in self._relations.keys() - self.stored:
-            self.execute(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
+            self.run(f"DROP TABLE IF EXISTS {self.dialect.table(relation)}")
 
     def drop_all_temporary(self) -> None:
         """Removes every temporary table of the connection."""
-        tables = self.execute("SELECT name FROM temp.sqlite_master WHERE type = 'table'").fetchall()
+        tables = self.run("SELECT name FROM temp.sqlite_master WHERE type = 'table'").fetchall()
         for [name] in tables:
-            self.execute(f"DROP TABLE temp.{self.dialect.identifier(name)}")
+            self.run(f"DROP TABLE temp.{self.dialect.identifier(name)}")
 
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
         return self.insert_into(self._relations[relation], rows)
@@ -203,14 +203,14 @@ class EmbeddedEngine:
 
     def count(self, relation: str) -> int:
         if relation not in self._rows:
-            [[self._rows[relation]]] = self.execute(f"SELECT count(*) FROM {self.dialect.table(relation)}")
+            [[self._rows[relation]]] = self.run(f"SELECT count(*) FROM {self.dialect.table(relation)}")
         return self._rows[relation]
 
     def read(self, relation: Relation, ordered: bool = False) -> Iterator[pa.RecordBatch]:
         order = ", ".join(str(i + 1) for i in range(relation.arity))
         by = f" ORDER BY {order}" if ordered and order else ""
         columns = ", ".join(self.dialect.identifier(sql_name(c.name)) for c in relation.columns) or "present"
-        cursor = self.execute(f"SELECT {columns} FROM {self.dialect.table(relation.name)}{by}")
+        cursor = self.run(f"SELECT {columns} FROM {self.dialect.table(relation.name)}{by}")
         while rows := self._guard(lambda: cursor.fetchmany(BATCH)):
             yield batch_of_rows(rows, relation)
 
@@ -277,7 +277,7 @@ class EmbeddedEngine:
             yield found
 
     def _top(self, relation: str) -> int:
-        [[top]] = self.execute(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
+        [[top]] = self.run(f"SELECT coalesce(max(rowid), 0) FROM {self.dialect.table(relation)}")
         return int(top)
 
     # ---- errors and interruption
@@ -372,9 +372,6 @@ class EmbeddedEngine:
             return [cursor.execute(sql, parameters).rowcount for sql, parameters in attempts]
         except sqlite3.Error as error:
             raise self._meaning(error, None) from None
-
-    def execute(self, sql: str) -> sqlite3.Cursor:
-        return self._guard(lambda: self.connection.execute(sql))
 
     def _guard(self, action: Callable[[], T], relation: str | None = None) -> T:
         """Turns a failure inside SQLite into the error it stands for."""

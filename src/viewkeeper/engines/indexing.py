@@ -49,7 +49,7 @@ class Indexing:
                 begins = any(other != name and longer[: len(columns)] == columns for other, longer in known.items())
                 if name not in kept and (exactly or begins):
                     del known[name]
-                    self._engine.execute(
+                    self._engine.run(
                         f"DROP INDEX {self._engine.dialect.where(relation.name)}.{self._engine.dialect.identifier(name)}"
                     )
                     self._engine.layers.forget()
@@ -135,7 +135,7 @@ class Indexing:
         names = [sql_name(relation.columns[i].name) for i in (*columns, *rest)]
         name = self._engine.dialect.identifier
         index = f"{sql_name(relation.name)} by {' '.join(names[: len(columns)])}"
-        self._engine.execute(
+        self._engine.run(
             f"CREATE INDEX IF NOT EXISTS {self._engine.dialect.where(relation.name)}.{name(index)}"
             f" ON {name(sql_name(relation.name))} ({', '.join(map(name, names))})"
         )

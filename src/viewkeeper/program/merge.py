@@ -58,10 +58,16 @@ def _directives(base: Program, more: Program) -> tuple[Directive, ...]:
 
 def _together(program: Program, more: Program) -> Program:
     """Views that depend on each other are kept alike: where one of them is kept is said anew for all of them."""
-    said = {d.relation for d in more.directives if d.kind in UNSTORED}
-    others = program.together_with(said) - said
+    said = {d.relation: d.kind for d in more.directives if d.kind in UNSTORED}
+    others = program.together_with(said.keys()) - said.keys()
+    if not others:
+        return program
+    kinds = {other: kind for view, kind in said.items() for other in program.together_with({view}) & others}
     return replace(
-        program, directives=tuple(d for d in program.directives if d.kind not in UNSTORED or d.relation not in others)
+        program,
+        directives=tuple(
+            replace(d, kind=kinds[d.relation]) if d.kind in UNSTORED and d.relation in others else d for d in program.directives
+        ),
     )
 
 

@@ -22,7 +22,7 @@ _LIMIT = _Limit()
 def at_most(seconds: float | None) -> Iterator[None]:
     """What this thread computes inside ends with an error when it has taken so long; None: it may take as long as it does."""
     before = _LIMIT.seconds, _LIMIT.end
-    if seconds is not None:
+    if seconds is not None and (before[1] is None or time.monotonic() + seconds < before[1]):
         _LIMIT.seconds, _LIMIT.end = seconds, time.monotonic() + seconds
     try:
         yield

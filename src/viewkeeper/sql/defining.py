@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from viewkeeper.program.ast import Directive, Program, Relation
 from viewkeeper.program.merge import without, without_spans
+from viewkeeper.program.printing import print_relation
 from viewkeeper.program.strata import dependencies, reach
 from viewkeeper.sql.integrity import altered_view, read_integrity
 from viewkeeper.sql.naming import found, is_bag, new_name, only, plain_name, visible
@@ -107,7 +108,10 @@ def _view(statement: Statement, table: exp.Expr, known: str | None, program: Pro
     lowered = lower_view(statement, known, query, columns, base)
     if above and _shape(lowered.relation(known)) != _shape(program.relation(known)):
         new, old = lowered.relation(known), program.relation(known)
-        why = f"would have other columns, {_written(new, old)} instead of {_written(old, new)}, and is read by {', '.join(sorted(above))}"
+        columns = _written(new, old), _written(old, new)
+        if columns[0] == columns[1]:  # Datalog has more types
+            columns = print_relation(new), print_relation(old)
+        why = f"would have other columns, {' instead of '.join(columns)}, and is read by {', '.join(sorted(above))}"
         hint = "Drop what reads it first, and define that again behind it."
         statement.refuse("SQL_REPLACED", table, view=known, why=why, hint=hint)
     return integrity.applied(statement, _stored(_replaced(known, program, lowered), known, external), known)
