@@ -14,10 +14,14 @@ from tests.generator import VALUES, Generated, generate
 from tests.streams import written_program
 
 import viewkeeper as vk
+from viewkeeper.engines import spark
+from viewkeeper.engines.evaluator import evaluate
 from viewkeeper.engines.session import session_is_there
 from viewkeeper.errors import EvaluationError, ProgramError
 from viewkeeper.language import parse
+from viewkeeper.program.arrow import batch_of_rows, rows_of_batch
 from viewkeeper.program.types import Kind
+from viewkeeper.rewrite.passes import normalise
 from viewkeeper.warehouse import Warehouse
 
 CLOSURE = """
@@ -252,3 +256,26 @@ def test_a_forked_child_leaves_the_session_to_its_parent(tmp_path: Path, spark_s
     assert ended(fork(work)) == 0
     assert spark_session.sql("SELECT 1").collect() == [(1,)]
     assert session_is_there(None)
+
+
+@pytest.mark.parametrize(("most_bits", "broadcast"), [(1 << 10, 10), (1 << 17, 10), (1 << 17, 20_000)])
+def test_what_spark_expects_does_not_double_with_each_round(
+    most_bits: int, broadcast: int, spark_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of millions of digits take Spark minutes a round."""
+    monkeypatch.setattr(spark, "_MOST_BITS", most_bits)
+    monkeypatch.setattr(spark, "_BROADCAST", broadcast)
+    core = normalise(
+        parse(".decl e(x: number, y: number) .decl c(x: number, y: number) c(x, y) :- e(x, y). c(x, z) :- e(x, y), c(y, z).")
+    )
+    engine, links = spark.SparkEngine(spark_session), 16
+    try:
+        engine.prepare(core)
+        engine.insert("e", [batch_of_rows([(i, i + 1) for i in range(links)], core.relation("e"))])
+        evaluate(core, engine)
+        found = {row for batch in engine.read(core.relation("c")) for row in rows_of_batch(batch, 2)}
+        digits = len(str(engine.rows_of("c")[0]._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    finally:
+        engine.close()
+    assert found == {(x, y) for y in range(links + 1) for x in range(y)}
+    assert digits < 1000  # without it 8,000 after 11 rounds, and twice as many after each further one

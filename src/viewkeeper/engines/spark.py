@@ -26,7 +26,7 @@ from viewkeeper.engines.spark_dialect import STORAGE, SparkDialect
 from viewkeeper.engines.spark_functions import register, spark_errors, used_in
 from viewkeeper.engines.sql import Compiler, Reading, Statement
 from viewkeeper.program.arrow import PRESENT, batch_of_rows, rows_of_batch, stored_schema
-from viewkeeper.program.ast import Atom, Column, Constant, Program, Relation, Rule, Term
+from viewkeeper.program.ast import Atom, Column, Constant, Program, Relation, Rule, Term, atoms_in
 from viewkeeper.program.hierarchy import Hierarchy
 from viewkeeper.program.safety import is_constant_fact
 from viewkeeper.program.types import Kind
@@ -46,17 +46,29 @@ _BROADCAST = 20_000
 _HASHED = 2_000_000
 # More chunks than this are merged.
 _CHUNKS = 5
+# What Spark expects of a join is the product of what it expects of both sides, so in a recursion the digits of these numbers can double
+# in each round. Before they have so many bits the rows are written and read again.
+_BITS, _MOST_BITS = 64, 1 << 17
 _HASH = "$row"
 
 
 @dataclass
 class _Rows:
-    """The rows of a relation: ``frame`` has its columns, ``chunks`` the same rows with their hash, each with its size."""
+    """The rows of a relation: ``frame`` has its columns, ``chunks`` the same rows with their hash, each with its size.
+
+    ``bits``: of the number of bytes that Spark expects, at the most.
+    """
 
     frame: DataFrame
     count: int | None
     chunks: list[tuple[DataFrame, int]] = field(default_factory=list)
     delta: int = 0
+    bits: int = _BITS
+
+    @property
+    def builds_known(self) -> bool:
+        """Is it the known rows that a hash table is made of, to find those that are new?"""
+        return (self.count or 0) < max(_BROADCAST, 2 * self.delta)
 
 
 class SparkEngine:
@@ -221,7 +233,11 @@ class SparkEngine:
             relation: [self._derive(relation, derivation) for derivation in rules if not self._idle(derivation)]
             for relation, rules in derivations.items()
         }
-        return {relation: self._add(relation, found) for relation, found in frames.items()}
+        bits = {relation: max(map(self._bits, rules), default=_BITS) for relation, rules in derivations.items()}
+        return {relation: self._add(relation, found, bits[relation]) for relation, found in frames.items()}
+
+    def _bits(self, derivation: Derivation) -> int:
+        return sum(self._rows[atom.relation].bits for atom, _ in atoms_in(derivation.rule.body))
 
     def end(self, relations: Sequence[str]) -> None:
         self._first = set()
@@ -296,8 +312,8 @@ class SparkEngine:
         hints = [f"{_hint(size)}({alias})" for alias, size in sizes.items() if alias != largest]
         return statement.sql.replace("SELECT ", f"SELECT /*+ {', '.join(hints)} */ ", 1)
 
-    def _add(self, relation: str, found: list[DataFrame]) -> int:
-        """Makes the rows that are new the relation's delta; lineage is cut, one job."""
+    def _add(self, relation: str, found: list[DataFrame], bits: int = _BITS) -> int:
+        """Makes the rows that are new the relation's delta; lineage is cut, one job. ``bits``: of the bytes that Spark expects of them."""
         rows, columns = self._rows[relation], _columns(self._relations[relation])
         if rows.count and not rows.chunks:
             rows.chunks = [self._kept(relation, _keyed(rows.frame, columns))]
@@ -305,6 +321,13 @@ class SparkEngine:
         if found:
             candidates = _keyed(reduce(lambda left, right: left.unionAll(right), found), columns)
             new, added = self._kept(relation, _minus(candidates, rows, columns))
+            rows.bits = max(rows.bits, bits if rows.builds_known else bits + rows.bits)
+        if added and rows.bits > _MOST_BITS:
+            new = self._measured(relation, new, added)
+            rows.chunks = (
+                [(self._measured(relation, _union(rows.chunks), rows.count or 0), rows.count or 0)] if rows.chunks else []
+            )
+            rows.bits = _BITS
         if added:
             rows.chunks.append((new, added))
             rows.count = (rows.count or 0) + added
@@ -330,6 +353,16 @@ class SparkEngine:
             return kept, kept.count()
 
         return self._guarded(relation, keep)
+
+    def _measured(self, relation: str, frame: DataFrame, count: int) -> DataFrame:
+        """The same rows, written and read again: Spark forgets what it expected of them."""
+        if count < _BY_FILE or not self._is_local():
+            frame = self._frame(self._guarded(relation, frame.toArrow))
+        else:
+            path, written = self._new_file(), frame.write
+            self._guarded(relation, lambda: written.parquet(str(path)))
+            frame = self.session.read.parquet(path_to_read(path))
+        return self._kept(relation, frame.repartition(f"`{_HASH}`"))[0]
 
     def _merge(self, relation: str, rows: _Rows) -> None:
         """Merges the tail of the chunks that is not much smaller than what is before it, so that each row is copied a few times only."""
@@ -368,7 +401,7 @@ def _minus(candidates: DataFrame, rows: _Rows, columns: Sequence[str]) -> DataFr
     same = F.expr(f"`known {_HASH}` = `{_HASH}`")
     for name in columns:
         same &= F.expr(f"ifnull(`known {name}` = `{name}`, `known {name}` IS NULL AND `{name}` IS NULL)")
-    if (rows.count or 0) < 2 * rows.delta:
+    if rows.builds_known:
         return candidates.join(known.hint(_hint(max(_BROADCAST, rows.count or 0))), same, "left_anti")
     # The hash table is built of the candidates, the smaller side by now; an anti-join could only build it of the other.
     joined = known.join(candidates.hint("shuffle_hash"), same, "right_outer")
