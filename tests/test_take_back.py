@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import viewkeeper as vk
+from viewkeeper.cli.progress import Steps
 from viewkeeper.engines.embedded import EmbeddedEngine
 from viewkeeper.language import parse
+from viewkeeper.outcomes import silent
 from viewkeeper.program.printing import print_rule
 from viewkeeper.rewrite.passes import normalise
 from viewkeeper.rewrite.take_back import take_back
@@ -59,8 +61,8 @@ def test_what_was_is_derived_without_a_copy_of_what_is_there(
 
         shop.commit({"edge": [("c", "d"), ("x", "y")]}, {"edge": [("n7", "n8")]})
         monkeypatch.setattr(EmbeddedEngine, "insert_into", counted)
-        derived: list[Any] = []
+        steps = Steps(silent)
         assert [list(changed.values()) for _, changed in held.changes()] == [[("insert", ("d",))]]
-        assert list(shop.query(question, as_of=since, report=derived.append)) == [("c",)]
+        assert list(shop.query(question, as_of=since, report=steps)) == [("c",)]
         assert 3 * 2 <= put < 20  # what the commit changed, for each of the two, and what is asked for
-        assert sum(one.rows for one in derived) < 30
+        assert sum(steps.rows.values()) < 30

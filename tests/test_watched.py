@@ -124,6 +124,10 @@ def test_other_columns_and_a_drop_are_told(shop: vk.Warehouse) -> None:
     shop.define(".decl dear(item: Item) dear(i) :- price(i, c, _, _), c >= 70.", replace=True)
     [step] = shop.follow(Wanted("dear"), shop.last() - 1).steps
     assert step.changed.stored == ([], [("a",)])
+    anew = shop.follow(
+        Wanted("dear"), 1, 2
+    )  # what there is now has other columns: it is told once, not again up to each commit
+    assert (anew.reset, anew.until) == ("its columns have changed", shop.last())
     shop.drop("dear")
     assert shop.follow(Wanted("dear"), since).gone
 

@@ -195,6 +195,21 @@ def test_partitions_that_are_emptied_and_many_rows_at_once(tmp_path: Path) -> No
         assert told(commit.changes)["top"] == ({("a", 1, 1, 1), ("a", 0, 0, 2)}, set())
 
 
+@pytest.mark.parametrize("order", ["", "y", "y desc"])
+@pytest.mark.parametrize("kind", ["", ".external v"])
+def test_partitions_of_one_row(order: str, kind: str, tmp_path: Path) -> None:
+    with vk.open(tmp_path / "w", create=True, engine="embedded") as shop:
+        shop.define(f"""
+            .decl q(x: number, y: number)
+            .decl v(x: number, y: number, n: number)
+            v(x, y, n) :- n = row_number : {{ q(x, y) }} over (x, y; {order}; 2). {kind}
+        """)
+        shop.commit({"q": [(1, 1), (1, 2)]})
+        commit = shop.commit({"q": [(2, 1)]}, {"q": [(1, 2)]})
+        assert list(commit.changes["v"].values()) == [("delete", (1, 2, 1)), ("insert", (2, 1, 1))]
+        assert list(shop.query("v(x, y, n)")) == [(1, 1, 1), (2, 1, 1)]
+
+
 @pytest.mark.parametrize("kind", ["number", "decimal(18,2)", "float"])
 def test_a_sum_that_is_too_large_is_refused(kind: str, tmp_path: Path) -> None:
     from decimal import Decimal

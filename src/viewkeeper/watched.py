@@ -145,10 +145,10 @@ def follow(wanted: Wanted, since: int, until: int | None, state: State, definiti
     if relation is None:
         return Told(last, gone=True)
     if since < oldest:
-        return Told(last, reset=f"the log begins after commit {oldest}")
+        return _anew(f"the log begins after commit {oldest}", state)
     before = definitions.program_at(state.catalog, since).by_name.get(wanted.view) if since < last else relation
     if before is not None and not same_columns(before, relation):
-        return Told(last, reset="its columns have changed")
+        return _anew("its columns have changed", state)
     if _is_virtual(wanted.view, since, last, state, definitions):
         return _derived_changes(wanted, since, last, state, definitions, gather)
     entries = Log(state.catalog).entries(since, last, wanted.view)
@@ -157,7 +157,7 @@ def follow(wanted: Wanted, since: int, until: int | None, state: State, definiti
     for entry in entries:
         changed = changes_of(state, definitions, entry.commit, wanted.view)[wanted.view]
         if changed.before is not None or not same_columns(changed.relation, relation):
-            return Told(last, reset="its columns have changed")
+            return _anew("its columns have changed", state)
         found.append((entry.commit, changed))
         rows += changed.inserted_rows + changed.deleted_rows
         if rows > _MOST_ROWS and entry is not entries[-1]:
@@ -165,6 +165,11 @@ def follow(wanted: Wanted, since: int, until: int | None, state: State, definiti
             break
     steps = _fitting(found, Fitting(wanted, state.program), relation)
     return Told(last, _gathered(steps, relation) if gather else tuple(steps))
+
+
+def _anew(why: str, state: State) -> Told:
+    """Who followed starts anew from what there is now, whatever was asked for."""
+    return Told(state.catalog.last_commit(), reset=why)
 
 
 def _is_virtual(view: str, since: int, last: int, state: State, definitions: Definitions) -> bool:
@@ -186,12 +191,12 @@ def _derived_changes(wanted: Wanted, since: int, last: int, state: State, defini
         if wanted.view not in program.by_name:
             if before is None:
                 continue
-            return Told(last, reset="it was defined anew")
+            return _anew("it was defined anew", state)
         if not (reach(dependencies(program), {wanted.view}) | {wanted.view}) & commits[commit]:
             continue
         after = find(wanted, state, definitions, commit)
         if before is not None and not same_columns(before.relation, after.relation):
-            return Told(last, reset="its columns have changed")
+            return _anew("its columns have changed", state)
         there, was = set(after.rows), set(before.rows if before is not None else ())
         if there != was:
             changed = Changed.of(after.relation, list(there - was), list(was - there))

@@ -30,6 +30,9 @@ def evaluate_demands(core: Program, demands: Demands, engine: Engine, report: Re
                 readers.setdefault(guard, set()).add(turn)
     waiting: set[Turn] = set()
     sizes = dict.fromkeys(demands.levels, 0)
+    # Of each turn what it reads, and how far it has read that.
+    reads = {turn: {name for rule in rules for name in _needed(rule, demands)} for turn, rules in of.items()}
+    marks: dict[Turn, dict[str, int]] = {}
 
     def note(names: set[str], current: Turn | None = None) -> None:
         for name in names:
@@ -46,9 +49,11 @@ def evaluate_demands(core: Program, demands: Demands, engine: Engine, report: Re
         rules = [rule for rule in of[turn] if _may_derive(rule, demands, sizes)]
         names = tuple(dict.fromkeys(rule.head.relation for rule in of[turn]))
         rows = 0
-        for iteration, added in enumerate(rounds(names, rules, engine)):
+        for iteration, added in enumerate(rounds(names, rules, engine, marks.get(turn), demands.whole)):
             rows += added
             report(Progress(order.index(turn) + 1, len(order), names, iteration, rows))
+        read = {name: engine.mark(name) for name in reads[turn]}
+        marks |= {turn: {name: mark for name, mark in read.items() if mark is not None}} if None not in read.values() else {}
         note(set(names), turn)
 
 

@@ -223,6 +223,13 @@ class EmbeddedEngine:
         for relation in relations:
             self._low[relation] = 0
 
+    def mark(self, relation: str) -> int:
+        return self._top(relation)
+
+    def resume(self, since: Mapping[str, int]) -> None:
+        for relation, mark in since.items():
+            self._low[relation], self._high[relation] = mark, self._top(relation)
+
     def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
         added: dict[str, int] = {}
         tops = {relation: self._top(relation) for relation in derivations}

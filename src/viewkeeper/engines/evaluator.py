@@ -6,7 +6,7 @@ every atom of the same stratum in its body, with that atom reading only what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -64,27 +64,47 @@ def insert_facts(core: Program, engine: Engine, rules: Sequence[Rule]) -> int:
     return sum(engine.insert(name, [_batch(core.relation(name), facts)]) for name in {rule.head.relation for rule in facts})
 
 
-def rounds(relations: Sequence[str], rules: Sequence[Rule], engine: Engine) -> Iterable[int]:
-    """Evaluates the rules of relations that may depend on each other; tells how many rows each round adds."""
-    engine.begin(relations)
+def rounds(
+    relations: Sequence[str],
+    rules: Sequence[Rule],
+    engine: Engine,
+    since: Mapping[str, int] | None = None,
+    whole: Container[Rule] = (),
+) -> Iterable[int]:
+    """Evaluates the rules of relations that may depend on each other; tells how many rows each round adds.
+
+    ``since``: marks of when these rules were evaluated the last time; then they start from the rows that came later, but for those that are
+    evaluated as a ``whole``.
+    """
     first: dict[str, list[Derivation]] = {name: [] for name in relations}
     again: dict[str, list[Derivation]] = {name: [] for name in relations}
+    grown = {name for name, mark in (since or {}).items() if (engine.mark(name) or 0) > mark}
+    if since is None:
+        engine.begin(relations)
+    else:
+        engine.resume({name: since[name] for name in grown})
     for rule in rules:
-        first[rule.head.relation].append(Derivation(rule))
-        again[rule.head.relation] += [
-            Derivation(rule, position)
-            for position, literal in enumerate(rule.body)
-            if isinstance(literal, Atom) and literal.relation in first
-        ]
-    if rules:
-        yield sum(engine.step(first).values())
+        is_whole = since is None or rule in whole
+        first[rule.head.relation] += [Derivation(rule)] if is_whole else _starting(rule, grown)
+        again[rule.head.relation] += _starting(rule, first)
+    added = 0
+    if any(first.values()):
+        added = sum(engine.step(first).values())
+        yield added
     if any(again.values()):
-        # Round 0 may have added nothing and still have left rows that came from outside.
-        added = sum(engine.count(name) for name in relations)
+        if since is None:
+            # Round 0 may have added nothing and still have left rows that came from outside.
+            added = sum(engine.count(name) for name in relations)
         while added:
             added = sum(engine.step(again).values())
             yield added
-    engine.end(relations)
+    engine.end([*relations, *grown])
+
+
+def _starting(rule: Rule, relations: Container[str]) -> list[Derivation]:
+    """The rule once for each of its atoms of these relations, with that reading only the newest rows."""
+    atoms = [(place, literal) for place, literal in enumerate(rule.body) if isinstance(literal, Atom)]
+    return [Derivation(rule, place) for place, atom in atoms if atom.relation in relations]
 
 
 def _batch(relation: Relation, facts: list[Rule]) -> pa.RecordBatch:

@@ -37,6 +37,12 @@ class Engine(Protocol):
     def begin(self, relations: Sequence[str]) -> None:
         """Starts a stratum: after the first step, the delta of each of its relations is all of its rows."""
 
+    def mark(self, relation: str) -> int | None:
+        """By which ``resume`` finds the rows that come later; None if the engine cannot tell them."""
+
+    def resume(self, since: Mapping[str, int]) -> None:
+        """Starts a stratum again: in the first step the delta of each of these relations is what came after its mark."""
+
     def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
         """Evaluates all derivations of all relations; returns how many rows are new in each. The new rows become the deltas."""
 

@@ -37,7 +37,8 @@ class Windows:
         if windowing.is_top and (single or not windowing.partition):
             order = ", ".join(sorting(windowing.total(over_of(windowing.windows[0])), self._column, self._is_nullable))
             limit = min(windowing.limits.values())
-            source, condition = f"(SELECT * FROM {source}{condition} ORDER BY {order} LIMIT {limit}) AS w0", ""
+            by = f" ORDER BY {order}" if order else ""  # of one row there is no order
+            source, condition = f"(SELECT * FROM {source}{condition}{by} LIMIT {limit}) AS w0", ""
             return replace(self, alias="w0")._selected(source, condition)
         return self._selected(source, condition)
 

@@ -48,6 +48,19 @@ def stratify(program: Program) -> list[Stratum]:
     ]
 
 
+def depths(program: Program) -> dict[str, int]:
+    """How many negations and aggregates are below each relation, one above the other.
+
+    Relations of one depth can be computed together, whichever of them read which.
+    """
+    graph = dependencies(program)
+    found: dict[str, int] = {}
+    for component in components(graph):
+        below = {(found.get(other, 0), use != "positive") for name in component for other, use in graph[name].items()}
+        found |= dict.fromkeys(component, max((depth + is_more for depth, is_more in below), default=0))
+    return found
+
+
 def reach(graph: Mapping[str, Iterable[str]], names: set[str]) -> set[str]:
     """The names and everything they depend on."""
     found, todo = set(names), list(names)

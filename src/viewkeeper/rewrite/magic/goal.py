@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from viewkeeper.program.ast import Atom, Literal, Negation, Program, Rule
 from viewkeeper.program.plan import Demands, shown_columns
+from viewkeeper.program.strata import depths
 from viewkeeper.rewrite.magic.names import ONE, row_of
 from viewkeeper.rewrite.magic.query_rules import QueryRules
 from viewkeeper.rewrite.passes import MAINTAINABLE, run_passes
@@ -24,7 +25,8 @@ def derive_goal(core: Program, goal: str, sizes: Mapping[str, int]) -> tuple[Pro
     views = frozenset(rule.head.relation for rule in core.rules)
     most = max((sizes.get(name, 0) for name in core.by_name), default=0)
     small = frozenset(name for name in core.by_name if name not in views and sizes.get(name, most) * _SMALL <= most)
-    rules = QueryRules(core, views, small)
+    # Views that only read each other are derived together, or a recursion would wait for what is below it in each round.
+    rules = QueryRules(core, views, small, strata=depths(core))
     relation = core.relation(goal)
     asked = rules.ask(goal, "f" * len(shown_columns(relation)))
     rules.work()

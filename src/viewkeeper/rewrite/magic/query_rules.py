@@ -11,7 +11,7 @@ program bound how deep that goes, and no rule ever sees the absence of a row tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewkeeper.program.ast import (
@@ -53,7 +53,7 @@ _DEMANDED = {"old": "old", "new": "old", "after": "old", "now": "now"}
 class QueryRules:
     """The rules for the views that are derived on demand, growing with what is asked for.
 
-    ``small``: relations that have so few rows that it pays to ask for what they are joined with.
+    ``small``: relations that have so few rows that it pays to ask for what they are joined with. ``strata``: which views are derived before which.
     """
 
     core: Program
@@ -63,9 +63,11 @@ class QueryRules:
     levels: dict[str, Level] = field(default_factory=dict)
     rules: dict[Rule, None] = field(default_factory=dict)
     whole: dict[Rule, tuple[str, ...]] = field(default_factory=dict)
+    strata: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.strata = {name: number for number, stratum in enumerate(stratify(self.core)) for name in stratum.relations}
+        if not self.strata:
+            self.strata = {name: number for number, stratum in enumerate(stratify(self.core)) for name in stratum.relations}
         self.of: dict[str, list[Rule]] = {name: [] for name in self.views}
         for rule in self.core.rules:
             if rule.head.relation in self.views:
@@ -97,6 +99,8 @@ class QueryRules:
         self, head: Atom, level: Level, trigger: Sequence[Literal], body: Sequence[Literal], stem: str, whole: bool = False
     ) -> None:
         """Adds a rule that starts from a trigger, with what it asks for on the way; ``whole``: for all rows of what it reads."""
+        if any(_is_never(literal) for literal in (*trigger, *body)):
+            return
         trigger, body = _with_terms_named(head, trigger, body)
         adorned = adorn(head, trigger, body, self.demanded, self.bindable, _free if whole else self.pattern)
 
@@ -271,6 +275,11 @@ def source_of(rule: Rule, windowing: Windowing | None, grouping: Grouping | None
         return (windowing.source,)
     assert grouping is not None
     return name_wildcards(grouping.body, Names(all_variables((rule.head, *rule.body))))
+
+
+def _is_never(literal: Literal) -> bool:
+    """NULL equals nothing, so no row is one with it in a place."""
+    return isinstance(literal, Atom) and any(isinstance(a, Constant) and a.value is None for a in literal.arguments)
 
 
 def _over(literal: Literal, source: Atom) -> Literal:
