@@ -219,16 +219,16 @@ class EmbeddedEngine:
 
     # ---- evaluation
 
-    def begin(self, relations: Sequence[str]) -> None:
-        for relation in relations:
-            self._low[relation] = 0
+    def begin(self, relations: Sequence[str], since: Mapping[str, int] | None = None) -> None:
+        if since is None:
+            self._low |= dict.fromkeys(relations, 0)
+            return
+        for relation in (*relations, *since):
+            self._high[relation] = self._top(relation)
+            self._low[relation] = since.get(relation, self._high[relation])
 
     def mark(self, relation: str) -> int:
         return self._top(relation)
-
-    def resume(self, since: Mapping[str, int]) -> None:
-        for relation, mark in since.items():
-            self._low[relation], self._high[relation] = mark, self._top(relation)
 
     def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
         added: dict[str, int] = {}

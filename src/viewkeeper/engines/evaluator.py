@@ -78,11 +78,8 @@ def rounds(
     """
     first: dict[str, list[Derivation]] = {name: [] for name in relations}
     again: dict[str, list[Derivation]] = {name: [] for name in relations}
-    grown = {name for name, mark in (since or {}).items() if (engine.mark(name) or 0) > mark}
-    if since is None:
-        engine.begin(relations)
-    else:
-        engine.resume({name: since[name] for name in grown})
+    grown = {name: mark for name, mark in (since or {}).items() if (engine.mark(name) or 0) > mark}
+    engine.begin(relations, None if since is None else grown)
     for rule in rules:
         is_whole = since is None or rule in whole
         first[rule.head.relation] += [Derivation(rule)] if is_whole else _starting(rule, grown)

@@ -34,14 +34,12 @@ class Engine(Protocol):
     def insert(self, relation: str, rows: Iterable[pa.RecordBatch]) -> int:
         """Adds rows that are not there yet; returns how many."""
 
-    def begin(self, relations: Sequence[str]) -> None:
-        """Starts a stratum: after the first step, the delta of each of its relations is all of its rows."""
+    def begin(self, relations: Sequence[str], since: Mapping[str, int] | None = None) -> None:
+        """Starts a stratum: after the first step, the delta of each of its relations is all of its rows. ``since``: it goes on, and in the first
+        step the deltas are what came after these marks."""
 
     def mark(self, relation: str) -> int | None:
-        """By which ``resume`` finds the rows that come later; None if the engine cannot tell them."""
-
-    def resume(self, since: Mapping[str, int]) -> None:
-        """Starts a stratum again: in the first step the delta of each of these relations is what came after its mark."""
+        """By which ``begin`` finds the rows that come later; None if the engine cannot tell them."""
 
     def step(self, derivations: Mapping[str, Sequence[Derivation]]) -> dict[str, int]:
         """Evaluates all derivations of all relations; returns how many rows are new in each. The new rows become the deltas."""

@@ -216,7 +216,8 @@ class SparkEngine:
 
     # ---- evaluation
 
-    def begin(self, relations: Sequence[str]) -> None:
+    def begin(self, relations: Sequence[str], since: Mapping[str, int] | None = None) -> None:
+        assert since is None, "there are no marks"
         self._first = set(relations)
         self._members = set(relations)
         self._clustered = set()
@@ -224,9 +225,6 @@ class SparkEngine:
 
     def mark(self, relation: str) -> None:
         """Rows are not told apart by when they came: a round takes about as long for all of them."""
-
-    def resume(self, since: Mapping[str, int]) -> None:
-        raise NotImplementedError
 
     def trace(self, relations: Iterable[str]) -> dict[str, list[tuple[int, DataFrame]]]:
         """Keeps what each round adds to these relations: the number of the round, counted within a stratum, and the new rows."""
