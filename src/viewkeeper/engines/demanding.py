@@ -52,8 +52,9 @@ def evaluate_demands(core: Program, demands: Demands, engine: Engine, report: Re
         for iteration, added in enumerate(rounds(names, rules, engine, marks.get(turn), demands.whole)):
             rows += added
             report(Progress(order.index(turn) + 1, len(order), names, iteration, rows))
-        read = {name: engine.mark(name) for name in reads[turn]}
-        marks |= {turn: {name: mark for name, mark in read.items() if mark is not None}} if None not in read.values() else {}
+        read = {name: mark for name in reads[turn] if (mark := engine.mark(name)) is not None}
+        if len(read) == len(reads[turn]):
+            marks[turn] = read
         note(set(names), turn)
 
 

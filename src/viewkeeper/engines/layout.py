@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewkeeper.engines.names import sql_name
+from viewkeeper.engines.names import quoted, sql_name
 from viewkeeper.engines.sqlite_dialect import STORAGE
 from viewkeeper.program.ast import Column, Relation
 from viewkeeper.program.types import Kind, Type
@@ -11,8 +11,7 @@ _NARROW = 4  # columns
 
 
 def column_definition(column: Column) -> str:
-    name = sql_name(column.name).replace('"', '""')
-    return f'"{name}" {STORAGE.get(column.type.kind, "INTEGER")}{"" if column.type.nullable else " NOT NULL"}'
+    return f"{quoted(sql_name(column.name))} {STORAGE.get(column.type.kind, 'INTEGER')}{'' if column.type.nullable else ' NOT NULL'}"
 
 
 def unique_columns(relation: Relation) -> tuple[int, ...]:

@@ -217,7 +217,7 @@ class SparkEngine:
     # ---- evaluation
 
     def begin(self, relations: Sequence[str], since: Mapping[str, int] | None = None) -> None:
-        assert since is None, "there are no marks"
+        assert not since, "there are no marks"
         self._first = set(relations)
         self._members = set(relations)
         self._clustered = set()
