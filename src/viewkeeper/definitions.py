@@ -87,9 +87,10 @@ def failures_told(names: Callable[[], Container[str]]) -> Iterator[None]:
 
 
 def _told_of_known(found: Problem, known: Container[str]) -> Problem:
-    if found.span is not None or not found.parameters.get("relation"):
+    relation = found.parameters.get("relation")
+    if found.span is not None or found.parameters.get("where") != f'a rule of "{relation}"':  # told otherwise, as SQL does
         return found
-    name = str(found.parameters["relation"]).partition("$")[0]
+    name = str(relation).partition("$")[0]
     while name and name not in known:
         name = owner_of(name) or name.rpartition("_")[0]
     where = f'a rule of "{name}"' if name else "the query"
