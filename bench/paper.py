@@ -111,40 +111,44 @@ def maintained(view: View, external: bool) -> dict[str, Any]:
     return {"seconds": seconds[10:], "told": told[10:]}
 
 
-def recomputed(view: View) -> list[float]:
-    """The seconds to derive all rows from the base relations, on demand or everything that they may follow from, whichever is faster."""
-    seconds = []
+def recomputed(view: View) -> dict[str, list[float]]:
+    """The seconds to derive all rows from the base relations: of everything that the view reads, or on demand, as a question is answered."""
+    seconds: dict[str, list[float]] = {"all": [], "asked": []}
     with tempfile.TemporaryDirectory() as directory, opened(view, True, directory) as shop:
         for _ in range(RECOMPUTED):
             started = time.perf_counter()
             answer = shop.query("v(x, y, z)" if "on:" in view.rules else "v(x, y)")
-            asked = time.perf_counter() - started
+            seconds["asked"].append(time.perf_counter() - started)
             started = time.perf_counter()
             with shop._reading() as state:
                 rows = sum(batch.num_rows for batch in state.rows(state.program.relation("v")))
+            seconds["all"].append(time.perf_counter() - started)
             agree(f"rows of view {view.what}", len(answer), rows)
-            seconds.append(min(asked, time.perf_counter() - started))
     return seconds
 
 
 def text(results: Mapping[str, Any]) -> list[str]:
     rows, wanted = [], []
     for place, (view, measured) in enumerate(zip(VIEWS, results["viewkeeper"], strict=True), 1):
-        again = statistics.median(measured["recomputed"])
+        again, asked = (statistics.median(measured["recomputed"][how]) for how in ("all", "asked"))
         stored, external = (statistics.median(measured[how]["seconds"]) for how in ("stored", "external"))
         mean = statistics.mean(measured["external"]["seconds"])
         told = statistics.mean(measured["external"]["told"])
         rows.append(
-            f"| {place} | {view.what} | {ms(again)} | {ms(stored)} | {ms(external)} | {ms(mean)} | {told:.0f} | {number(again / external)} |"
+            f"| {place} | {view.what} | {ms(again)} | {ms(asked)} | {ms(stored)} | {ms(external)} | {ms(mean)} | {told:.0f} | {number(again / external)} |"
             f" {number(view.recomputed / view.incremental)} |"
         )
-        wanted.append(Goal(f"view {place}: recomputed to external, median", again / external, "at least", view.goal))
+        wanted += [
+            Goal(f"view {place}: recomputed to external, median", again / external, "at least", view.goal),
+            Goal(f"view {place}: asked for anew to external, median", asked / external, "at least", view.goal),
+        ]
     return [
         "The software catalogue (570 modules, 5,467 procedures); a transaction inserts one random import link, durable; each view for all modules,",
-        "with nothing but base rows stored (external), or with the view and everything it reads stored. Recomputed: all rows derived and read in the faster of two ways, without comparing.",
+        "with nothing but base rows stored (external), or with the view and everything it reads stored. Recomputed: all rows of it and of what it reads derived, as when it is defined; asked for anew: derived on demand,",
+        "as a question is answered; both without comparing with what was before.",
         "",
-        "| | view | recomputed | stored | external | external, mean | rows told, mean | recomputed ÷ external | the paper's |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| | view | recomputed | asked for anew | stored | external | external, mean | rows told, mean | recomputed ÷ external | the paper's |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         *rows,
         "",
         *goals(*wanted),
