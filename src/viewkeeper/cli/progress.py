@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """How many rows a question has derived, relation by relation: told in the end, and as it goes to somebody else."""
+    """How many rows a question has derived, by what is derived together: told in the end, and as it goes to somebody else."""
 
     def __init__(self, report: Report) -> None:
         self._report, self.rows = report, dict[str, int]()
